@@ -13,7 +13,7 @@ SELECT create_distributed_table('hold_skus', 'bucket', colocate_with => 'items')
 SELECT create_distributed_table('active_lines', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('keys', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('units', 'bucket', colocate_with => 'items');
-SELECT create_distributed_table('unit_figures', 'bucket', colocate_with => 'items');
+SELECT create_distributed_table('unit_counters', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('unit_sales', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('archived_items', 'bucket', colocate_with => 'items');
 

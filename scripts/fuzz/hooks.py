@@ -33,14 +33,8 @@ NOT_IN_A_SCHEMA = [
     # Two places for one key.
     (r"/Idempotency-Key", r'is ".*", but the body\'s idempotency_key is ".*": send one of them, or the same key'),
     (r"/Idempotency-Key", r"is not UTF-8"),
-    # What the item's mode says.
-    (r"/sku", r"must be an item whose units have ids: this one counts them"),
-    (r"", r"must ask for a quantity of .*, which counts its units and gives them no ids"),
-    (r"/sku", r"is an item that counts its units: only those of mode units have any to show"),
+    # What a new item needs.
     (r"/total_units", r"is missing: a new item has to say how many units there are"),
-    (r"/mode", r"must stay as it is once the item exists: make another item"),
-    (r"/total_units", r"must be left out, or be the number of units that exist, which is \d+: .*"),
-    (r"/delta", r"is for items that count their units: those with ids are added and retired one by one"),
     # What the units say that are there.
     (r"/units/\d+", r"is there already and is another: .*; a unit is never changed, retire it first"),
     (r"/units/\d+/unit_id", r"is named twice: .*"),
@@ -112,7 +106,7 @@ def known(error):
 
 
 # Reasons that the state explains, whatever the schema allows.
-OF_THE_STATE = ["position_out_of_range", "ttl_too_long", "quantity_limit", "idempotency_mismatch"]
+OF_THE_STATE = ["position_out_of_range", "mode_mismatch", "ttl_too_long", "quantity_limit", "idempotency_mismatch"]
 
 
 @schemathesis.check

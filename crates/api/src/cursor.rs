@@ -1,4 +1,4 @@
-//! Where a page of a list ended, as callers carry it: hexadecimal digits that say nothing to them.
+//! Cursors of lists: opaque hexadecimal digits that say where a page ended.
 
 use stockhold_domain::{ItemKey, Label};
 use stockhold_store::Cursor;
@@ -7,7 +7,7 @@ use stockhold_store::Cursor;
 const PLACE_DIGITS: usize = 32;
 /// Hexadecimal digits of a unit's position.
 const POSITION_DIGITS: usize = 16;
-/// Stands between location and SKU: no label can have it.
+/// The separator between location and SKU. No label can contain it.
 const BETWEEN: u8 = 0;
 
 /// A place among reservations.

@@ -2,8 +2,8 @@
 //! [`wire`] for clients), refusals ([`problem`]), the routes ([`routes`]), all of it as a document ([`openapi`]), and a
 //! client ([`client`]).
 //!
-//! Validation ends here: what [`decode`] lets through is valid by its type. Nothing in this crate knows a rule, reads a
-//! clock, or keeps state between requests.
+//! Validation ends here: everything that [`decode`] returns is valid by its type. Nothing in this crate runs a rule,
+//! reads a clock, or keeps state between requests.
 
 pub mod cursor;
 pub mod decode;

@@ -243,6 +243,9 @@ pub struct ShortLine {
     /// The deadline of the earliest hold on the item.
     #[serde(default, deserialize_with = "form::optional_time")]
     pub next_expiry_at: Option<Instant>,
+    /// Requested sections that do not exist.
+    #[serde(default)]
+    pub unknown_sections: Vec<String>,
 }
 
 /// What reserve asks for, apart from the units.

@@ -184,6 +184,9 @@ impl ArchiveSink for ArchiveFiles {
 
     fn event(&mut self, row: &EventRow) -> Result<(), String> {
         let [events, _] = self.open()?;
+        if !encode::is_visible(&row.event.transition) {
+            return Ok(());
+        }
         events.put(|line| encode::event(line, row))
     }
 

@@ -90,12 +90,13 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Write old events and ended reservations to files, and remove them from the database
     ///
-    /// Takes the events that are older than --older-than, from the oldest on, and the reservations that had ended by then. It writes
-    /// them as JSON lines, in the form of the API, to files that are named by their first position, and syncs the files. With --drop
-    /// it then deletes them from the database, in small transactions while servers run, together with idempotency keys of that age.
-    /// Their totals stay: `stockhold verify` still works, and positions continue. A reader that asks for a removed event is told the
-    /// first position that exists. The server does not know removed reservations: a sale that was removed can't be returned. If the
-    /// command is interrupted, give it again: it continues.
+    /// Takes the events that are older than --older-than, from the oldest on, and the reservations that had ended by
+    /// then. It writes them as JSON lines, in the form of the API, to files that are named by their first position,
+    /// and syncs the files. With --drop it then deletes them from the database, in small transactions while servers
+    /// run, together with idempotency keys of that age. Their totals stay: `stockhold verify` still works, and
+    /// positions continue. A reader that asks for a removed event gets the first existing position. The server does
+    /// not know removed reservations: a sale that was removed can't be returned. If the command is interrupted, give
+    /// it again: it continues.
     ///
     /// For databases only. The embedded store keeps everything.
     ///

@@ -56,7 +56,7 @@ pub(super) fn bytes(bytes: &[u8]) {
     }
 }
 
-/// The same for what writes for itself. It never fails: whoever writes much asks whether it [`is_closed`].
+/// A writer to standard output. It never fails. A caller that writes much checks [`is_closed`].
 pub(super) struct Stdout;
 
 impl Write for Stdout {

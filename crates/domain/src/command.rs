@@ -1,11 +1,13 @@
-//! What can be asked of the rules. A command brings along whatever deciding can't make by itself: ids, the digests of its key
-//! and of its request, who asks. What can't be written down here can't be asked.
+//! The commands of the rules. An envelope carries what a pure function cannot make: ids, the digests of the
+//! idempotency key and of the request, and the caller. Invalid combinations have no representation where that is
+//! possible.
 
 use crate::hold::ReserveTerms;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode};
 use crate::label::Label;
 use crate::limits::BASKET_LINES;
+use crate::record::{RecordChange, RecordKey, RecordValue};
 use crate::state::Scope;
 use crate::time::Seconds;
 use crate::unit::Attributes;
@@ -18,13 +20,13 @@ use alloc::vec::Vec;
 /// A command with what a store needs to run it once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// What is asked.
+    /// The command.
     pub command: Command,
     /// The caller's idempotency key, if one was given.
     pub key: Option<IdempotencyKey>,
-    /// Ids for whatever the command makes; given here so that deciding stays pure.
+    /// Ids for what the command creates. They are part of the input, so that `decide` stays pure.
     pub fresh: GeneratedIds,
-    /// Who asks.
+    /// The caller.
     pub origin: Origin,
 }
 
@@ -38,27 +40,27 @@ impl Envelope {
 /// An idempotency key in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// What it is stored under.
+    /// Digest under which the key is stored.
     pub hash: KeyHash,
-    /// What was asked under it.
+    /// Digest of the request that used the key.
     pub fingerprint: Fingerprint,
 }
 
-/// Ids for what a command makes.
+/// Ids for what a command creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratedIds {
-    /// Of the reservation.
+    /// Id of a new reservation.
     pub reservation: ReservationId,
-    /// Of the command's own event; those of holds that it expires have theirs.
+    /// Id of the command's own event. The events of holds that it expires have ids of their own.
     pub event: EventId,
 }
 
-/// Who asks: goes into the command's events.
+/// The caller of a command. It is written into the command's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The principal.
     pub actor: Label,
-    /// The request.
+    /// The request's id.
     pub request_id: RequestId,
     /// The caller's trace.
     pub trace: Option<Trace>,
@@ -75,31 +77,35 @@ pub struct Trace {
     pub flags: u8,
 }
 
-/// What can be asked.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Hold units for a time.
     Reserve(Reserve),
-    /// Turn a hold into a sale.
+    /// Turn an active hold into a sale.
     Confirm(Confirm),
-    /// Give a hold's units back.
+    /// Put the units of a hold back into stock.
     Release(Release),
-    /// Move a hold's deadline.
+    /// Move the deadline of a hold.
     Extend(Extend),
-    /// Take sold units back.
+    /// Put sold units back into stock.
     Return(Return),
-    /// Create an item or set its figures.
+    /// Create an item, or set its stock and settings.
     SetStock(SetStock),
-    /// Move an item's total.
+    /// Change an item's total by a difference.
     AdjustStock(AdjustStock),
+    /// Delete an item that is not in use.
+    DeleteItem(DeleteItem),
     /// Add units with ids to an item.
     AddUnits(AddUnits),
-    /// Let a unit with an id go.
+    /// Remove a unit with an id from an item.
     RetireUnit(RetireUnit),
     /// Pause or resume a sale.
     SetSale(SetSale),
-    /// Expire what is due, as far as one batch may.
+    /// Expire due holds, at most as many as one batch may.
     Sweep,
+    /// Create, change or delete a record.
+    SetRecord(SetRecord),
 }
 
 /// See [`Command::Reserve`].
@@ -107,59 +113,59 @@ pub enum Command {
 pub struct Reserve {
     /// The lines that are requested.
     pub basket: Basket,
-    /// How long the hold lasts; the items' default when absent.
+    /// Time to live. Without it, the default of the items applies.
     pub ttl: Option<Seconds>,
-    /// What to do with a line that does not fit.
+    /// What happens to a line for which too little stock is available.
     pub fulfilment: Fulfilment,
     /// Who the hold is for, and the caller's descriptive fields.
     pub terms: ReserveTerms,
 }
 
-/// What to do with a line that does not fit.
+/// What happens to a line for which too little stock is available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fulfilment {
-    /// Every line in full, or nothing.
+    /// Every line is granted in full, or the reserve is refused.
     #[default]
     All,
-    /// Each line gets what there is; lines that get nothing are left out.
+    /// Each line gets what is available. Lines that get nothing are left out.
     Partial,
 }
 
-/// One wish: an item and how many units of it.
+/// An item and a number of its units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedLine {
     /// Which item.
     pub item: ItemKey,
-    /// How many units; at least 1, judged against the limit by the rules.
+    /// Number of units, at least 1. The rules check the upper limit.
     pub quantity: u64,
 }
 
-/// What a reserve asks for: 1 to [`BASKET_LINES`] wishes, summed to one per item, each at least 1.
+/// The lines of a reserve: 1 to [`BASKET_LINES`], one for each item, each of at least one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Basket {
     lines: Box<[RequestedLine]>,
-    /// What is said of units, wish by wish; absent when nothing is.
+    /// The unit selection of each line. `None` when no line has one.
     selections: Option<Box<[Option<UnitSelection>]>>,
 }
 
-/// Why wishes are no basket.
+/// Why lines are no basket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BasketError {
-    /// No line at all.
+    /// There is no line.
     Empty,
-    /// More than [`BASKET_LINES`]; the number found.
+    /// There are more than [`BASKET_LINES`]. The value is the number found.
     TooMany(usize),
-    /// A quantity of 0; the line's number, from 0.
+    /// A quantity is 0. The value is the line's number, from 0.
     Zero(usize),
-    /// A unit is named twice; the line's number, from 0.
+    /// A unit is named twice. The value is the line's number, from 0.
     Twice(usize),
-    /// Two lines on one item say different things of its units; the later line's number, from 0.
+    /// Two lines of one item select its units in different ways. The value is the later line's number, from 0.
     Differs(usize),
 }
 
 impl Basket {
-    /// Sums wishes for the same item, keeping the order in which items were first named. A sum past a `u64` stays at
-    /// its end, which is past any limit.
+    /// Adds up lines of the same item. Items keep the order in which they were first named. A sum saturates at
+    /// `u64::MAX`, which is above every limit.
     pub fn new(lines: Vec<RequestedLine>) -> Result<Self, BasketError> {
         if lines.is_empty() {
             return Err(BasketError::Empty);
@@ -178,7 +184,7 @@ impl Basket {
             let sum = sums.entry(line.item.clone()).or_default();
             *sum = sum.saturating_add(line.quantity);
         }
-        // Each item leaves the map with its first wish, so later wishes for it find nothing.
+        // The first line of an item removes it from the map, so later lines of the item find nothing.
         let summed = lines.into_iter().filter_map(|line| {
             let quantity = sums.remove(&line.item)?;
             Some(RequestedLine { quantity, ..line })
@@ -186,8 +192,9 @@ impl Basket {
         Ok(Self { lines: summed.collect(), selections: None })
     }
 
-    /// The same for wishes that may say which units. The quantity of one that names them is their number. Lines on one
-    /// item that name units are joined, and those that say the same are summed.
+    /// Like [`Basket::new`], for lines that may select units. A line that names units has their number as its
+    /// quantity. Lines of one item that name units are joined. Other lines of one item are added up when their
+    /// selections are equal.
     pub fn with_selections(
         mut lines: Vec<(RequestedLine, Option<UnitSelection>)>,
     ) -> Result<Self, BasketError> {
@@ -219,17 +226,17 @@ impl Basket {
         Ok(Self { selections: Some(selections), ..basket })
     }
 
-    /// The wishes, one per item.
+    /// The lines, one for each item.
     pub fn lines(&self) -> &[RequestedLine] {
         &self.lines
     }
 
-    /// What the wish with this number says of units.
+    /// The unit selection of the line with this number.
     pub fn selection(&self, number: usize) -> Option<&UnitSelection> {
         self.selections.as_deref()?.get(number)?.as_ref()
     }
 
-    /// What is said of units, wish by wish; `None` when nothing is.
+    /// The unit selection of each line. `None` when no line has one.
     pub fn selections(&self) -> Option<&[Option<UnitSelection>]> {
         self.selections.as_deref()
     }
@@ -240,7 +247,7 @@ impl Basket {
 pub struct Confirm {
     /// Which reservation.
     pub id: ReservationId,
-    /// The order it becomes.
+    /// The order that the reservation becomes.
     pub order_id: Option<Label>,
 }
 
@@ -258,7 +265,7 @@ pub struct Release {
 pub struct Extend {
     /// Which reservation.
     pub id: ReservationId,
-    /// How long from now.
+    /// Time to live from now.
     pub ttl: Seconds,
 }
 
@@ -267,37 +274,37 @@ pub struct Extend {
 pub struct Return {
     /// Which reservation.
     pub id: ReservationId,
-    /// What comes back.
+    /// The units that are returned.
     pub selection: ReturnSelection,
     /// Why.
     pub reason: Label,
 }
 
-/// What comes back.
+/// The units that are returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReturnSelection {
-    /// Everything that has not come back yet.
+    /// All units that were not returned before.
     All,
-    /// So many units of these items, or the units that are named.
+    /// A quantity of each of these items, or named units of it.
     Lines(Basket),
-    /// These units, whichever lines have them; each named once.
+    /// These units, in any line. Each is named once.
     Units(Vec<Label>),
 }
 
 /// A change of one optional setting of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
-    /// Leave it as it is. A new item has none.
+    /// Keep the current value. A new item has none.
     #[default]
     Keep,
-    /// Clear it: the item has no value of its own afterwards.
+    /// Remove the value. The item then has none of its own.
     Clear,
     /// Set it to this value.
     Set(T),
 }
 
 impl<T> Patch<T> {
-    /// The same of another kind of value.
+    /// Maps the value of [`Patch::Set`].
     pub fn map<U>(self, value: impl FnOnce(T) -> U) -> Patch<U> {
         match self {
             Self::Keep => Patch::Keep,
@@ -306,7 +313,7 @@ impl<T> Patch<T> {
         }
     }
 
-    /// What the item has then, which had `before`.
+    /// The value after this change of `before`.
     pub fn over(self, before: Option<T>) -> Option<T> {
         match self {
             Self::Keep => before,
@@ -316,46 +323,46 @@ impl<T> Patch<T> {
     }
 }
 
-/// See [`Command::SetStock`]. Settings that are not named stay.
+/// See [`Command::SetStock`]. Settings that are not given keep their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetStock {
     /// Which item.
     pub item: ItemKey,
-    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`]. It may be left out where the item exists, and stays then. Where
-    /// units have ids it is nothing else than their number.
+    /// Units that exist, at most [`crate::limits::TOTAL_UNITS`]. Without it, an existing item keeps its total. An item
+    /// whose units have ids has exactly as many as it has ids, so another total is refused.
     pub total_units: Option<u64>,
-    /// How units are told apart; counted when absent on a new item.
+    /// Whether units have ids. Without it, a new item is counted.
     pub mode: Option<Mode>,
-    /// Units kept from sale.
+    /// Units that are kept back from sale.
     pub safety_stock: Option<u64>,
-    /// Time to live of a hold that names none.
+    /// Default time to live of a hold.
     pub default_ttl: Patch<Seconds>,
     /// Longest hold.
     pub max_hold: Patch<Seconds>,
     /// The caller's own data.
     pub metadata: Patch<Arc<str>>,
-    /// What the item has to be like.
+    /// The precondition of the change.
     pub expected: Option<Precondition>,
 }
 
-/// What an item has to be like for a change to be made to it.
+/// The state that an item must have for a change to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// It is not there.
+    /// The item does not exist.
     Absent,
-    /// It is there, whatever its version.
+    /// The item exists, in any version.
     Exists,
-    /// It is there at one of these versions; at none of them when there is none.
+    /// The item exists in one of these versions. An empty list matches no item.
     VersionIn(Box<[u64]>),
 }
 
 impl Precondition {
-    /// It is there at this version.
+    /// The item exists in this version.
     pub fn version(version: u64) -> Self {
         Self::VersionIn([version].into())
     }
 
-    /// Whether an item of this version is so; `None` is an item that is not there.
+    /// Whether an item of this version fulfils the condition. `None` stands for an item that does not exist.
     pub fn is_met(&self, version: Option<u64>) -> bool {
         match (self, version) {
             (Self::Absent, version) => version.is_none(),
@@ -371,10 +378,19 @@ impl Precondition {
 pub struct AdjustStock {
     /// Which item.
     pub item: ItemKey,
-    /// Units that arrived (or, negative, left).
+    /// Units that arrived. Negative: units that left.
     pub delta: i64,
     /// Why.
     pub reason: Label,
+    /// The precondition of the change.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::DeleteItem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteItem {
+    /// Which item.
+    pub item: ItemKey,
     /// What the item has to be like.
     pub expected: Option<Precondition>,
 }
@@ -388,20 +404,20 @@ pub struct AddUnits {
     pub units: Vec<NewUnit>,
 }
 
-/// A unit as an operator posts it.
+/// A unit that an operator adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUnit {
     /// Its id.
     pub id: Label,
-    /// Its position; the one after the highest when absent.
+    /// Its position. Without it, the position after the highest one.
     pub position: Option<u64>,
-    /// Part of the hall.
+    /// Section of the venue.
     pub section: Option<Label>,
     /// Row of the section.
     pub row: Option<Label>,
-    /// What is painted on it.
+    /// The number that is printed on it.
     pub number: Option<Label>,
-    /// What it is like.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
@@ -417,10 +433,23 @@ pub struct RetireUnit {
 /// See [`Command::SetSale`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSale {
-    /// What it concerns.
+    /// What is paused or resumed.
     pub scope: Scope,
-    /// Paused, or open.
+    /// Whether it is paused afterwards.
     pub paused: bool,
     /// Why.
     pub reason: Option<Label>,
+}
+
+/// See [`Command::SetRecord`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetRecord {
+    /// Which record.
+    pub key: RecordKey,
+    /// The version that it has to have; 0 when it must not exist.
+    pub expected_version: u64,
+    /// Its new value; `None` deletes it.
+    pub value: Option<RecordValue>,
+    /// What the event of it shows.
+    pub change: RecordChange,
 }

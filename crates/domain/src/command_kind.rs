@@ -1,4 +1,4 @@
-//! What kinds of commands there are, and what each kind takes: one table for stores, metrics and tests.
+//! The kinds of commands and their properties: one table for stores, metrics and tests.
 
 use crate::command::Command;
 use crate::id::ReservationId;
@@ -22,6 +22,8 @@ pub enum CommandKind {
     SetStock,
     /// See [`Command::AdjustStock`].
     AdjustStock,
+    /// See [`Command::DeleteItem`].
+    DeleteItem,
     /// See [`Command::AddUnits`].
     AddUnits,
     /// See [`Command::RetireUnit`].
@@ -30,11 +32,13 @@ pub enum CommandKind {
     SetSale,
     /// See [`Command::Sweep`].
     Sweep,
+    /// See [`Command::SetRecord`].
+    SetRecord,
 }
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
@@ -42,10 +46,12 @@ impl CommandKind {
         Self::Return,
         Self::SetStock,
         Self::AdjustStock,
+        Self::DeleteItem,
         Self::AddUnits,
         Self::RetireUnit,
         Self::SetSale,
         Self::Sweep,
+        Self::SetRecord,
     ];
 
     /// The name in metrics and in the scope of idempotency keys.
@@ -58,10 +64,12 @@ impl CommandKind {
             Self::Return => "return",
             Self::SetStock => "set_stock",
             Self::AdjustStock => "adjust_stock",
+            Self::DeleteItem => "delete_item",
             Self::AddUnits => "add_units",
             Self::RetireUnit => "retire_unit",
             Self::SetSale => "set_sale",
             Self::Sweep => "sweep",
+            Self::SetRecord => "set_record",
         }
     }
 
@@ -73,14 +81,16 @@ impl CommandKind {
             | Self::Release
             | Self::Extend
             | Self::Return
-            | Self::AdjustStock => true,
+            | Self::AdjustStock
+            | Self::DeleteItem
+            | Self::SetRecord => true,
             Self::SetStock | Self::AddUnits | Self::RetireUnit | Self::SetSale | Self::Sweep => false,
         }
     }
 }
 
 impl Command {
-    /// Its kind.
+    /// The kind of this command.
     pub const fn kind(&self) -> CommandKind {
         match self {
             Self::Reserve(_) => CommandKind::Reserve,
@@ -90,14 +100,16 @@ impl Command {
             Self::Return(_) => CommandKind::Return,
             Self::SetStock(_) => CommandKind::SetStock,
             Self::AdjustStock(_) => CommandKind::AdjustStock,
+            Self::DeleteItem(_) => CommandKind::DeleteItem,
             Self::AddUnits(_) => CommandKind::AddUnits,
             Self::RetireUnit(_) => CommandKind::RetireUnit,
             Self::SetSale(_) => CommandKind::SetSale,
             Self::Sweep => CommandKind::Sweep,
+            Self::SetRecord(_) => CommandKind::SetRecord,
         }
     }
 
-    /// The existing reservation that it names.
+    /// The existing reservation that the command names.
     pub const fn reservation(&self) -> Option<ReservationId> {
         match self {
             Self::Confirm(confirm) => Some(confirm.id),
@@ -107,18 +119,22 @@ impl Command {
             Self::Reserve(_)
             | Self::SetStock(_)
             | Self::AdjustStock(_)
+            | Self::DeleteItem(_)
             | Self::AddUnits(_)
             | Self::RetireUnit(_)
             | Self::SetSale(_)
-            | Self::Sweep => None,
+            | Self::Sweep
+            | Self::SetRecord(_) => None,
         }
     }
 
-    /// The item whose own record it changes: stock, settings, units or pause. Reservations move counters and do not count.
+    /// The item whose own record the command changes: stock, settings, units or pause. Commands of reservations change
+    /// only counters, so they return `None`.
     pub const fn changed_item(&self) -> Option<&ItemKey> {
         match self {
             Self::SetStock(set) => Some(&set.item),
             Self::AdjustStock(adjust) => Some(&adjust.item),
+            Self::DeleteItem(delete) => Some(&delete.item),
             Self::AddUnits(add) => Some(&add.item),
             Self::RetireUnit(retire) => Some(&retire.item),
             Self::SetSale(set) => match &set.scope {
@@ -130,7 +146,8 @@ impl Command {
             | Self::Release(_)
             | Self::Extend(_)
             | Self::Return(_)
-            | Self::Sweep => None,
+            | Self::Sweep
+            | Self::SetRecord(_) => None,
         }
     }
 }

@@ -1,11 +1,13 @@
-//! What happened: what a batch leaves in a log, and what recovery and `verify` fold. An event must be enough by itself:
-//! the rules that made it may have changed when it is read.
+//! Events: what a batch writes into the log. Recovery and `verify` fold them into state. An event must be complete by
+//! itself, because the rules may have changed before it is read.
 
 use crate::command::Origin;
 use crate::hold::{Hold, Line, Status};
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
 use crate::item::{Item, ItemKey, StockCounters};
 use crate::label::Label;
+use crate::limits::RECORD_BYTES_PER_LINE;
+use crate::record::{Record, RecordChange, RecordKey};
 use crate::state::Scope;
 use crate::time::Instant;
 use crate::unit::{Unit, UnitStatus};
@@ -13,84 +15,94 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Something that happened: appended in the same commit as its effect, never changed. It carries what things are
-/// after it, so that state is the fold of events and recovery is plain [`crate::State::apply`], whatever the rules
-/// have become since.
+/// A change that was committed. It is appended in the same commit as its effect and never changed. It carries the
+/// state after the change, so recovery only calls [`crate::State::apply`] and runs no rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its id; its position is given by the store at the commit.
+    /// Its id. The store assigns its position at the commit.
     pub id: EventId,
     /// When it was decided.
     pub at: Instant,
-    /// Who asked.
+    /// The caller.
     pub origin: Origin,
-    /// The reservation's event before this one.
+    /// The previous event of the same reservation.
     pub previous: Option<EventId>,
-    /// What changed.
+    /// The change.
     pub transition: Transition,
 }
 
-/// What changed.
+/// The change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// A reservation was made or moved.
+    /// A reservation was created or changed.
     Hold {
-        /// How.
+        /// The kind of change.
         change: HoldChange,
         /// The reservation after it.
         hold: Hold,
-        /// The items of its lines after it, in their order.
+        /// The counters of the items of its lines after it, in the order of the lines.
         figures: Box<[StockCounters]>,
     },
     /// An item was created or changed by an operator.
     Stock {
-        /// How.
+        /// The kind of change.
         change: StockChange,
         /// The item after it.
         item: Item,
     },
     /// A sale was paused or resumed.
     Sale {
-        /// What it concerns.
+        /// What was paused or resumed.
         scope: Scope,
-        /// Paused, or open.
+        /// Whether it is paused now.
         paused: bool,
-        /// Why.
+        /// The reason that the caller gave.
         reason: Option<Label>,
+    },
+    /// A record was created, changed or deleted.
+    Record {
+        /// What it means for those who read events.
+        change: RecordChange,
+        /// The record after it.
+        record: Record,
     },
 }
 
 impl Transition {
-    /// What it weighs in a batch, beyond being one of its events: lines, and units with ids.
+    /// Its weight in a batch beyond one event: the number of lines and of units with ids, or the length of a record.
     pub fn weight(&self) -> u64 {
         match self {
             Self::Hold { hold, .. } => hold.weight(),
             Self::Stock { change: StockChange::UnitsAdded(units), .. } => units.len() as u64,
             Self::Stock { .. } | Self::Sale { .. } => 0,
+            Self::Record { record, .. } => record
+                .value
+                .as_ref()
+                .map_or(0, |value| (value.as_bytes().len() / RECORD_BYTES_PER_LINE) as u64),
         }
     }
 }
 
-/// How a reservation moved.
+/// The change of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldChange {
-    /// Made.
+    /// It was created.
     Created,
     /// Its deadline moved.
     Extended,
-    /// Sold.
+    /// It was confirmed: its units are sold.
     Confirmed,
-    /// Released.
+    /// It was released.
     Cancelled,
-    /// Fell due.
+    /// It expired.
     Expired,
-    /// Sold units came back.
+    /// Sold units were returned.
     Returned {
-        /// How many of each line, in the lines' order.
+        /// Number of returned units of each line, in the order of the lines.
         quantities: Vec<u32>,
-        /// Which units of each line, by their places in it; empty where no line has units with ids.
+        /// The returned units of each line, by their places in it. Empty when no line has units with ids.
         units: Box<[Box<[u32]>]>,
-        /// Why.
+        /// The reason that the caller gave.
         reason: Label,
     },
 }
@@ -161,42 +173,46 @@ pub struct CounterEffect {
     pub sequence: u64,
 }
 
-/// How an item changed.
+/// The change of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockChange {
-    /// Created or set.
+    /// It was created, or its stock or settings were set.
     Set,
-    /// Its total moved.
+    /// Its total was changed by a difference.
     Adjusted {
-        /// By so much.
+        /// The difference.
         delta: i64,
-        /// Why.
+        /// The reason that the caller gave.
         reason: Label,
     },
-    /// Units with ids came to it, each available and at its first version.
+    /// Units with ids were added. Each is available and has its first version.
     UnitsAdded(Arc<[Unit]>),
-    /// A unit with an id went.
+    /// A unit with an id was removed.
     UnitRetired(Label),
+    /// The item itself went: the event has the last that was known of it.
+    Deleted,
 }
 
-/// An idempotency key that was used, committed with its effect.
+/// An idempotency key that was used. It is committed together with its effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// What it is found by.
+    /// Digest under which it is found.
     pub hash: KeyHash,
-    /// What was asked under it.
+    /// Digest of the request that used it.
     pub fingerprint: Fingerprint,
-    /// What it made or moved.
+    /// What the request created or changed.
     pub target: KeyTarget,
-    /// When.
+    /// When it was used.
     pub at: Instant,
 }
 
-/// What a key stands for: a replay shows it as it is now.
+/// What a key refers to. A replay shows its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyTarget {
     /// A reservation.
     Reservation(ReservationId),
     /// An item.
     Item(ItemKey),
+    /// A record, which may be deleted since.
+    Record(RecordKey),
 }

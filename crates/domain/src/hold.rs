@@ -1,4 +1,4 @@
-//! A reservation: its lines, its terms, and where it stands. Values alone; what may become of one is for deciding.
+//! A reservation: its lines, its terms and its status. These are plain values. The rules in `decide` change them.
 
 use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
@@ -8,7 +8,7 @@ use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// Where a reservation stands. Every state but `Active` is terminal.
+/// The status of a reservation. Every status except `Active` is terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Its units are held.
@@ -17,7 +17,7 @@ pub enum Status {
     Confirmed,
     /// It was released.
     Cancelled,
-    /// Its deadline came first.
+    /// Its deadline passed.
     Expired,
 }
 
@@ -26,20 +26,20 @@ pub enum Status {
 pub struct Line {
     /// Which item.
     pub item: ItemKey,
-    /// Units asked for, 1 to [`crate::limits::LINE_QUANTITY`].
+    /// Requested units, 1 to [`crate::limits::LINE_QUANTITY`].
     pub requested: u32,
-    /// Units granted, 1 to `requested`.
+    /// Granted units, 1 to `requested`.
     pub quantity: u32,
-    /// Units that came back after the sale, at most `quantity`.
+    /// Units that were returned after the sale, at most `quantity`.
     pub returned: u32,
     /// The item's sequence at the line's latest transition; 0 where units have versions of their own.
     pub sequence: u64,
-    /// Which units, where they have ids: as many as `quantity`.
+    /// The units, where units have ids: as many as `quantity`.
     pub units: Option<Arc<LineUnits>>,
 }
 
 impl Line {
-    /// The units with ids, none where units are counted.
+    /// The units with ids. Empty where units are counted.
     pub fn units(&self) -> &[LineUnit] {
         self.units.as_deref().map(LineUnits::all).unwrap_or_default()
     }
@@ -103,7 +103,7 @@ pub struct Closing {
     pub at: Instant,
     /// Why, as the caller said it.
     pub reason: Option<Label>,
-    /// The order it became.
+    /// The order that it became.
     pub order_id: Option<Label>,
 }
 
@@ -112,13 +112,13 @@ pub struct Closing {
 pub struct Hold {
     /// Its id.
     pub id: ReservationId,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// When it falls due: live while `now < expires_at`.
+    /// Its deadline. The hold is live while `now < expires_at`.
     pub expires_at: Instant,
     /// The terms it was created with.
     pub terms: Arc<HoldTerms>,
-    /// Its lines, one per item, in the order asked for.
+    /// Its lines, one for each item, in the order of the request.
     pub lines: Arc<[Line]>,
     /// How it ended; present exactly when the status is terminal.
     pub closing: Option<Box<Closing>>,
@@ -137,7 +137,7 @@ impl Hold {
         self.lines.iter().map(|line| u64::from(line.quantity)).sum()
     }
 
-    /// What it weighs in a batch: its lines, and units with ids.
+    /// Its weight in a batch: the number of its lines and of its units with ids.
     pub fn weight(&self) -> u64 {
         self.lines.iter().map(|line| 1 + line.units().len() as u64).sum()
     }

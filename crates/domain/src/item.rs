@@ -1,4 +1,4 @@
-//! An item: what it is called, its figures and its settings. Values alone; what may move the figures is for deciding.
+//! An item: its key, its counters and its settings. These are plain values. The rules in `decide` change them.
 
 use crate::event::CounterEffect;
 use crate::label::{Label, LabelError};
@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// Which item: a (location, SKU) pair. Cloning shares the text, and a hold's lines share their item's.
+/// The key of an item: a (location, SKU) pair. Clones share the text.
 #[derive(Clone)]
 pub struct ItemKey(Arc<(Box<str>, Box<str>)>);
 
@@ -70,16 +70,16 @@ impl fmt::Debug for ItemKey {
     }
 }
 
-/// How an item's units are told apart; fixed once the item exists.
+/// Whether the units of an item have ids. It never changes once the item exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Units are interchangeable and the item is a few numbers.
+    /// Units are interchangeable. The item only counts them.
     Counted,
     /// Each unit has an id of its own.
     Units,
 }
 
-/// The numbers of an item that reservations move.
+/// The counters of an item that reservations change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockCounters {
     /// Units that exist.
@@ -92,11 +92,16 @@ pub struct StockCounters {
     pub active: u64,
     /// Transitions of the item so far.
     pub sequence: u64,
-    /// The newest instant that a transition of the item was decided at: time never runs backwards past it.
+    /// The newest instant at which a transition of the item was decided. No later transition gets an earlier instant.
     pub at: Instant,
 }
 
 impl StockCounters {
+    /// The counters of an item that is not there.
+    pub const fn none(at: Instant) -> Self {
+        Self { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at }
+    }
+
     /// The counters after a transition; `None` when one of them would leave its range, which only a damaged state causes.
     /// `at` is not changed: not every transition of a reservation touches each of its items.
     #[must_use]
@@ -114,9 +119,9 @@ impl StockCounters {
 /// What an operator set on an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Units kept from sale.
+    /// Units that are kept back from sale.
     pub safety_stock: u64,
-    /// Time to live of a hold that names none.
+    /// Default time to live of a hold.
     pub default_ttl: Option<Seconds>,
     /// Longest hold, extensions included.
     pub max_hold: Option<Seconds>,
@@ -129,22 +134,28 @@ pub struct Settings {
 pub struct Item {
     /// Which item.
     pub key: ItemKey,
-    /// How its units are told apart.
+    /// Whether its units have ids.
     pub mode: Mode,
-    /// What reservations move.
+    /// The counters.
     pub figures: StockCounters,
-    /// What an operator set.
+    /// The operator's settings.
     pub settings: Arc<Settings>,
-    /// Changes by an operator so far.
+    /// It begins at [`Self::first_version`] and rises by 1 with every change by an operator.
     pub version: u64,
-    /// Whether its sale is paused (by itself; a location or everything may be paused too).
+    /// Whether the item itself is paused. Its location or the whole sale may be paused too.
     pub paused: bool,
     /// When it was created.
     pub created_at: Instant,
 }
 
 impl Item {
-    /// Units that a reserve can have now: what exists and is neither sold, held nor kept back; never below 0.
+    /// The version of an item that is created at this instant: its microseconds since 1970. An item that is deleted and
+    /// created again has a higher version than it ever had, if time has passed. Two items at one instant have the same version.
+    pub fn first_version(created_at: Instant) -> u64 {
+        u64::try_from(created_at.micros()).unwrap_or_default().max(1)
+    }
+
+    /// Units that can be reserved now: the total less what is sold, held and kept back, and never below 0.
     pub fn available(&self) -> u64 {
         self.figures
             .total_units

@@ -1,12 +1,12 @@
 //! The rules of Stockhold.
 //!
-//! [`decide`] takes the state, one command and the time, and yields an outcome and the events that make it
-//! so. Nothing here reads a clock, a file, a socket or a random number, spawns, waits or serializes: the crate
-//! is `no_std` and has no dependencies, which is how the compiler proves it.
+//! [`decide`] takes the state, one command and the time. It returns an outcome and the events that bring it about.
+//! Nothing here reads a clock, a file, a socket or a random number, starts a thread, waits or serializes. The crate is
+//! `no_std` and has no dependencies, so the compiler proves this.
 //!
-//! Reading order: the words ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), the things ([`Item`],
-//! [`Hold`], [`Unit`]), what is asked ([`Command`]) and answered ([`Outcome`], [`Rejection`]), what happened ([`Event`]),
-//! how the rules see the world ([`Pool`], [`State`]), the rules ([`decide`]).
+//! Reading order: names and times ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), entities ([`Item`],
+//! [`Hold`], [`Unit`], [`Record`]), commands ([`Command`]) and their results ([`Outcome`], [`Rejection`]), events ([`Event`]), the
+//! state that the rules read ([`Pool`], [`State`]), and the rules ([`decide`]).
 #![no_std]
 
 extern crate alloc;
@@ -19,7 +19,9 @@ mod time;
 mod id;
 
 mod hold;
+mod hold_limits;
 mod item;
+mod record;
 mod unit;
 
 mod unit_selection;
@@ -38,20 +40,21 @@ mod state;
 mod decide;
 
 pub use command::{
-    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, Envelope, Extend, Fulfilment, GeneratedIds,
-    IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit,
-    Return, ReturnSelection, SetSale, SetStock, Trace,
+    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Envelope, Extend, Fulfilment,
+    GeneratedIds, IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve,
+    RetireUnit, Return, ReturnSelection, SetRecord, SetSale, SetStock, Trace,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
 pub use event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, StockChange, Transition};
 pub use hold::{Closing, Hold, HoldTerms, Line, OptionalTerms, ReserveTerms, Status};
+pub use hold_limits::HoldLimits;
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
 pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
 pub use label::{Label, LabelError};
-pub use limits::HoldLimits;
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, SeatStates, moved};
+pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
 pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};
 pub use state::{Lookup, NotLoaded, Resource, Scope, State};
 pub use time::{Instant, Seconds, SecondsError};

@@ -1,8 +1,4 @@
-//! Every limit of the rules, and the settings that an operator may move within them.
-
-use crate::label::Label;
-use crate::time::Seconds;
-use alloc::vec::Vec;
+//! Every limit of the rules, and the settings that an operator may choose within them.
 
 /// Longest label (SKU, location, owner, …) in bytes.
 pub const LABEL_BYTES: usize = 128;
@@ -20,29 +16,34 @@ pub const LINE_UNITS: u64 = 10_000;
 pub const BASKET_UNITS: u64 = 10_000;
 /// Most units with ids that can be added at once.
 pub const UNITS_AT_ONCE: usize = 10_000;
-/// Most units with ids that an item can have: a stadium ten times over. More than that is counted stock.
+/// Longest value of a record, in bytes. A record is read and written as a whole.
+pub const RECORD_BYTES: usize = 64 * 1024;
+/// Bytes of a record's value that weigh as much in a batch as a line of a reservation, which is about as long.
+pub const RECORD_BYTES_PER_LINE: usize = 128;
+/// Most units with ids of one item: ten large stadiums. Use counted stock for more.
 pub const POOL_UNITS: u64 = 1_000_000;
-/// Highest position of a unit: what a JSON number carries exactly.
+/// Highest position of a unit: the largest whole number that JSON numbers represent exactly.
 pub const POSITION: u64 = (1 << 53) - 1;
 /// Most attributes of a unit.
 pub const ATTRIBUTES: usize = 16;
 /// Most sections that best available may prefer.
 pub const SECTIONS: usize = 100;
-/// Most units that an item can have: sums over a whole catalogue stay far inside a `u64` and inside what a JSON
-/// number carries exactly.
+/// Most units of an item. Sums over a whole catalogue stay far below `u64::MAX`, and each total is exact as a JSON
+/// number.
 pub const TOTAL_UNITS: u64 = 1_000_000_000_000;
 /// Shortest time to live of a hold, in seconds.
 pub const TTL_MIN_SECONDS: u32 = 1;
 /// Longest time to live that any setting may allow, in seconds (30 days).
 pub const TTL_CEILING_SECONDS: u32 = 30 * 24 * 60 * 60;
-/// Time to live where nobody says otherwise, in seconds.
+/// Default time to live, in seconds.
 pub const DEFAULT_TTL_SECONDS: u32 = 600;
-/// Longest hold where nobody says otherwise, in seconds, extensions included.
+/// Default longest hold, in seconds, extensions included.
 pub const DEFAULT_MAX_HOLD_SECONDS: u32 = 1_800;
-/// Most holds that one batch expires, so that a crowd of due holds stalls nobody.
+/// Most holds that one batch expires. It bounds the time of a batch when many holds are due.
 pub const EXPIRIES_PER_BATCH: u32 = 256;
-/// Lines of expired holds, and units with ids of theirs, after which a batch expires no more, so that a crowd of large
-/// baskets stalls nobody either. The hold that reaches it goes in whole: a basket may be due alone, whatever its size.
+/// Lines and units with ids of expired holds after which a batch expires no further hold. It bounds the time of a
+/// batch when large baskets are due. The hold that reaches the limit is still expired, because a single basket may be
+/// larger than it.
 pub const EXPIRED_LINES_PER_BATCH: u32 = 8_192;
 
 const _: () = assert!(TTL_MIN_SECONDS <= DEFAULT_TTL_SECONDS);
@@ -52,21 +53,3 @@ const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= BASKET_UNITS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);
-
-/// How long holds may last: the service's settings, and the locations that differ. An item's own settings stand
-/// before both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HoldLimits {
-    /// Time to live of a hold that names none.
-    pub default_ttl: Seconds,
-    /// Longest hold, extensions included.
-    pub max_hold: Seconds,
-    /// Locations with settings of their own: (location, default time to live, longest hold).
-    pub locations: Vec<(Label, Option<Seconds>, Option<Seconds>)>,
-}
-
-impl Default for HoldLimits {
-    fn default() -> Self {
-        Self { default_ttl: Seconds::DEFAULT_TTL, max_hold: Seconds::DEFAULT_MAX_HOLD, locations: Vec::new() }
-    }
-}

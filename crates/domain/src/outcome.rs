@@ -1,51 +1,57 @@
-//! What deciding comes to. That a store could not answer is none of it: the rules know no failure.
+//! The results of `decide`. A failure of the store is not among them: see `stockhold_store::Failure`.
 
 use crate::hold::Hold;
 use crate::item::Item;
+use crate::record::Record;
 use crate::rejection::Rejection;
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It took effect, or had taken effect before without a key to say so.
+    /// It took effect, or an equal command without a key had taken effect before.
     Done(Reply),
-    /// Its key was used before for the same request: what that made, as it is now.
+    /// Its idempotency key was used before by the same request. The value is the current state of what that request
+    /// made.
     Replayed(Reply),
-    /// A rule stands against it. Holds that fell due may have been expired on the way.
+    /// A rule refused it. It may have expired due holds all the same.
     Refused(Rejection),
-    /// The batch has expired all it may and more is due: run the command again in the next batch.
+    /// The batch has reached its limit of expiries and more holds are due. Run the command again in the next batch.
     Later,
 }
 
-/// What a command made or found.
+/// What a command created, changed or found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The reservation as it is now.
     Reservation(Hold),
     /// The item as it is now, and whether the command created it.
     Item {
-        /// As it is now.
+        /// The current state.
         item: Item,
-        /// Whether it is new.
+        /// Whether the command created it.
         created: bool,
     },
+    /// The item was deleted.
+    ItemDeleted,
     /// Whether the sale is paused.
     Sale {
-        /// As it is now.
+        /// The current state.
         paused: bool,
     },
-    /// Units came to an item.
+    /// Units were added to an item.
     Units {
         /// The item as it is now.
         item: Item,
-        /// How many are new.
+        /// Number of new units.
         added: u32,
-        /// How many were there before.
+        /// Number of units that existed before.
         unchanged: u32,
     },
-    /// How many holds were expired.
+    /// Holds were expired.
     Swept {
-        /// By this command.
+        /// Number of holds that this command expired.
         expired: u32,
     },
+    /// The record as it is now, which has no value when it is deleted.
+    Record(Record),
 }

@@ -1,7 +1,7 @@
-//! Why the rules refuse, each reason with the figures that tell its caller what to do. Never the failure of a store.
+//! Refusals by the rules, each with the figures that its caller needs. A failure of a store is never one of them.
 
 use crate::id::ReservationId;
-use crate::item::ItemKey;
+use crate::item::{ItemKey, Mode};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::{Instant, Seconds};
@@ -10,79 +10,95 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Why a command was refused, with the figures that tell the caller what to do. For reserve the first six stand in
-/// order: the first that applies is the answer.
+/// Why a command was refused, with the figures that the caller needs. The refusals of a reserve are checked in a fixed
+/// order, and the first that applies is the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// The request asks for what cannot be, whatever the stock.
+    /// The request can't be fulfilled, whatever the stock.
     InvalidRequest(FieldError),
     /// The time to live is above the longest hold.
     TtlTooLong {
         /// The longest hold: of the reserved items, or of the reservation that is extended.
         max: Seconds,
     },
+    /// The request does not fit how the units of the item are told apart.
+    ModeMismatch {
+        /// Which item.
+        item: ItemKey,
+        /// Its mode.
+        mode: Mode,
+    },
     /// Items that do not exist.
     UnknownItem(Vec<ItemKey>),
-    /// The sale of this is paused.
+    /// The sale is paused.
     SalePaused(Scope),
-    /// More than a line may ask for, or all of them together.
+    /// A line, or all lines together, ask for too many units.
     QuantityLimit {
-        /// Which item; absent where it is the units with ids of all lines.
+        /// The item. `None` when the limit is on the units with ids of all lines together.
         item: Option<ItemKey>,
-        /// What was asked for, summed.
+        /// The requested units, added up.
         requested: u64,
-        /// The most that may be.
+        /// The limit.
         limit: u64,
     },
     /// Requested units are held, sold or do not exist.
     UnitsUnavailable(Vec<UnavailableUnits>),
-    /// Less than was asked for is left, and nothing more is due.
+    /// Fewer units than requested are available, and no hold is due.
     InsufficientInventory(Vec<Shortage>),
 
-    /// The key was used before for another request.
+    /// The idempotency key was used before by a different request.
     IdempotencyMismatch,
     /// No such reservation.
     UnknownReservation(ReservationId),
-    /// It is confirmed.
+    /// The reservation is confirmed.
     ReservationConfirmed {
-        /// Which.
+        /// The reservation.
         id: ReservationId,
         /// The order that it became.
         order_id: Option<Label>,
     },
-    /// It was released.
+    /// The reservation was released.
     ReservationCancelled(ReservationId),
-    /// Its deadline has passed.
+    /// The reservation's deadline has passed.
     ReservationExpired {
-        /// Which.
+        /// The reservation.
         id: ReservationId,
         /// The deadline.
         expires_at: Instant,
     },
-    /// It was never sold.
+    /// The reservation was never confirmed.
     ReservationNotConfirmed(ReservationId),
-    /// The deadline is as late as it may be.
+    /// The deadline is at its limit already.
     ExtensionLimit {
-        /// That deadline.
+        /// The latest possible deadline.
         max_expires_at: Instant,
     },
-    /// More would come back than is sold.
+    /// More units would be returned than are sold.
     ReturnExceedsSold {
         /// Which item.
         item: ItemKey,
-        /// What was to come back.
+        /// The units to return.
         requested: u64,
-        /// What is sold and has not come back.
+        /// Units that are sold and not returned.
         sold: u64,
     },
-    /// Less would exist than is sold and held.
+    /// The total would be lower than the units that are sold and held.
     BelowCommitted {
+        /// Units that are sold.
+        confirmed_sold: u64,
+        /// Units that are held.
+        held: u64,
+        /// The total, which is unchanged.
+        total_units: u64,
+    },
+    /// The item can't be deleted: it has sales, holds or units with ids.
+    ItemInUse {
         /// Sold.
         confirmed_sold: u64,
         /// Held.
         held: u64,
-        /// What exists.
-        total_units: u64,
+        /// Units with ids.
+        units: u64,
     },
     /// The item has no such unit.
     UnknownUnit {
@@ -97,22 +113,27 @@ pub enum Rejection {
         item: ItemKey,
         /// The id.
         unit: Label,
-        /// Where it stands.
+        /// Its status.
         status: UnitStatus,
     },
-    /// The item is not as it was expected to be.
+    /// The item does not fulfil the precondition.
     PreconditionFailed {
-        /// Its version; absent when there is no such item.
+        /// The item's version. `None` when the item does not exist.
         version: Option<u64>,
+    },
+    /// The record is not at the version that was expected.
+    RecordChanged {
+        /// Its version; 0 when there is no such record.
+        version: u64,
     },
 }
 
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// A JSON pointer into the request, `""` for all of it.
+    /// A JSON pointer into the request. `""` means the whole request.
     pub pointer: Box<str>,
-    /// What is wrong and what would be right.
+    /// What is wrong, and what would be right.
     pub detail: String,
 }
 
@@ -127,17 +148,19 @@ pub struct UnavailableUnits {
     pub unknown: Vec<Label>,
 }
 
-/// An item that falls short.
+/// An item with too few available units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Which item.
     pub item: ItemKey,
-    /// What was asked for.
+    /// Requested units.
     pub requested: u64,
-    /// What there is.
+    /// Available units.
     pub available: u64,
-    /// When its earliest hold falls due.
+    /// Deadline of its earliest hold.
     pub next_expiry_at: Option<Instant>,
+    /// Sections that were asked for and do not exist.
+    pub unknown_sections: Vec<Label>,
 }
 
 impl Rejection {

@@ -1,5 +1,5 @@
-//! What the rules can see of the world, and how it is named. What a store has not loaded must never look as if it were not
-//! there.
+//! The state that the rules read, and the names of its parts. What a store has not loaded must never look like
+//! something that does not exist.
 
 use crate::event::{Event, KeyRecord};
 use crate::hold::Hold;
@@ -7,6 +7,7 @@ use crate::id::{KeyHash, ReservationId};
 use crate::item::{Item, ItemKey};
 use crate::label::Label;
 use crate::pool::Pool;
+use crate::record::{Record, RecordKey};
 use crate::time::Instant;
 use crate::unit::Unit;
 use alloc::vec::Vec;
@@ -22,8 +23,8 @@ pub enum Scope {
     Item(ItemKey),
 }
 
-/// What a command may touch: the unit of loading and locking. The order of kinds is the one that stores lock in; within a
-/// kind a store may have an order of its own, as long as it is one.
+/// A part of the state that is loaded and locked as a whole. Stores lock in the order of the variants. Within one
+/// variant a store may choose the order, if it is always the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Whether everything, or a location by this name, is paused.
@@ -38,25 +39,27 @@ pub enum Resource {
     AnyDue,
     /// A unit of an item.
     Unit(ItemKey, Label),
-    /// So many units of an item that are free, the first in the order of their claims.
+    /// The first free units of an item in claim order, this many.
     FreeUnits(ItemKey, u32),
-    /// All units of an item as they were a moment ago, which needs no lock: a plan over them names units, and those are
-    /// looked at again.
+    /// All units of an item as they were a moment ago. It needs no lock, because a plan over them names units, and
+    /// these are checked again.
     SeatMap(ItemKey),
     /// The highest position of a unit of an item.
     LastUnit(ItemKey),
     /// An idempotency key.
     Key(KeyHash),
+    /// A record.
+    Record(RecordKey),
 }
 
-/// Not loaded, which is another thing than not existing: the store loads it and runs the batch again.
+/// The resource is not loaded, so nobody knows whether it exists. The store loads it and runs the batch again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotLoaded(pub Resource);
 
 /// `Ok(None)` means that it does not exist.
 pub type Lookup<'a, T> = Result<Option<&'a T>, NotLoaded>;
 
-/// The world as the rules see it: all of memory, a slice loaded under locks, or a naive model.
+/// The state that the rules read and change: the whole memory, a part that was loaded under locks, or a naive model.
 pub trait State {
     /// An item.
     fn item(&self, key: &ItemKey) -> Lookup<'_, Item>;
@@ -67,12 +70,15 @@ pub trait State {
     /// An idempotency key that was used.
     fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord>;
 
-    /// Whether the sale of everything (`None`) or of a location is paused. An item's own pause stands in the item.
+    /// Whether the whole sale (`None`) or a location is paused. The pause of an item is a field of the item.
     fn paused(&self, location: Option<&str>) -> Result<bool, NotLoaded>;
 
     /// The active reservation with the earliest deadline, due or not, of one item or (`None`) of all; ties go to the
     /// smaller id.
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded>;
+
+    /// A record; what is left of it when it is deleted.
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record>;
 
     /// The units of an item, for planning over all of them.
     fn pool(&self, _item: &ItemKey) -> Lookup<'_, Pool> {
@@ -84,20 +90,20 @@ pub trait State {
         Ok(self.pool(item)?.and_then(|pool| pool.get(id)))
     }
 
-    /// The first units of an item that are free, at most so many.
+    /// The first free units of an item, at most `most`.
     fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Ok(self.pool(item)?.map(|pool| pool.first_free(most).collect()).unwrap_or_default())
     }
 
-    /// The highest position of a unit of an item; 0 when there is none.
+    /// The highest position of a unit of an item. 0 when it has no unit.
     fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
         Ok(self.pool(item)?.map_or(0, Pool::last_position))
     }
 
-    /// Takes an event's after-images in. There is no rule in here.
+    /// Applies the after-images of an event. It must run no rule.
     fn apply(&mut self, event: &Event);
 
-    /// Takes a used key in.
+    /// Adds a used key.
     fn remember(&mut self, key: &KeyRecord);
 }

@@ -1,5 +1,5 @@
-//! Instants and spans as the rules compute with them. Arithmetic saturates, and a deadline is rounded up: never earlier than it
-//! was asked for.
+//! Instants and durations of the rules. Arithmetic saturates. A deadline is rounded up, so it is never earlier than
+//! requested.
 
 use crate::limits::{DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, TTL_CEILING_SECONDS, TTL_MIN_SECONDS};
 use core::fmt;
@@ -32,7 +32,8 @@ impl Instant {
         self.0.div_euclid(MILLI)
     }
 
-    /// A deadline so many seconds on: whole milliseconds, rounded up; saturates at the last whole millisecond.
+    /// The deadline after so many seconds, rounded up to a whole millisecond. It saturates at the last whole
+    /// millisecond.
     pub const fn deadline(self, seconds: Seconds) -> Self {
         let exact = self.0.saturating_add(seconds.get() as i64 * SECOND);
         match exact.rem_euclid(MILLI) {

@@ -1,4 +1,4 @@
-//! Units with ids: where each stands, where it is and what is said of it, and what a line keeps of those it has.
+//! Units with ids: their status, place and attributes, and the units of a line.
 
 use crate::id::ReservationId;
 use crate::label::Label;
@@ -6,14 +6,14 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Where a unit stands.
+/// The status of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitStatus {
     /// It can be reserved.
     Available,
     /// It is part of this active reservation.
     Held(ReservationId),
-    /// It was sold by this reservation and has not come back.
+    /// It was sold by this reservation and not returned.
     Sold(ReservationId),
 }
 
@@ -27,10 +27,10 @@ impl UnitStatus {
     }
 }
 
-/// What one attribute of a unit is.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attribute {
-    /// Yes or no.
+    /// True or false.
     Flag(bool),
     /// A whole number.
     Number(i64),
@@ -38,12 +38,12 @@ pub enum Attribute {
     Text(Label),
 }
 
-/// What is said of a unit beyond its place: names and values, sorted by name, each name once. Cloning shares them.
+/// The attributes of a unit: names and values, sorted by name, each name once. Clones share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attributes(Option<Arc<[(Label, Attribute)]>>);
 
 impl Attributes {
-    /// From names and values; of two of the same name the later one counts.
+    /// Attributes of these names and values. Of two with one name the later one counts.
     pub fn new(mut named: Vec<(Label, Attribute)>) -> Self {
         named.reverse();
         named.sort_by(|one, other| one.0.cmp(&other.0));
@@ -56,25 +56,25 @@ impl Attributes {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Whether every one of `wanted` is among these.
+    /// Whether all of `wanted` are among these attributes.
     pub fn include(&self, wanted: &Self) -> bool {
         wanted.all().iter().all(|one| self.all().contains(one))
     }
 }
 
-/// Where a unit is and what it is like, as an operator said it; never changes.
+/// The place and the attributes of a unit, as an operator gave them. They never change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Units are claimed in this order, ties in the order of their ids. Two units of a row are adjacent when their
-    /// positions follow each other.
+    /// Units are claimed in this order, and in the order of their ids at one position. Two units of a row are adjacent
+    /// when their positions follow each other.
     pub position: u64,
-    /// Part of the hall.
+    /// Section of the venue.
     pub section: Option<Label>,
     /// Row of the section.
     pub row: Option<Label>,
-    /// What is painted on it.
+    /// The number that is printed on it.
     pub number: Option<Label>,
-    /// What it is like.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
@@ -83,22 +83,22 @@ pub struct Place {
 pub struct Unit {
     /// Its id, unique within the item.
     pub id: Label,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
-    /// Where it stands.
+    /// Its status.
     pub status: UnitStatus,
-    /// Its transitions so far, its creation included: gapless.
+    /// Number of its transitions, including its creation.
     pub version: u64,
 }
 
-/// A unit as a line of a reservation has it.
+/// A unit in a line of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineUnit {
     /// Its id.
     pub id: Label,
     /// The unit's version at the line's latest transition of it.
     pub version: u64,
-    /// Whether it came back after the sale.
+    /// Whether it was returned after the sale.
     pub returned: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct LineUnit {
 pub struct LineUnits(Box<[LineUnit]>);
 
 impl LineUnits {
-    /// From units.
+    /// A line's units.
     pub fn new(units: Vec<LineUnit>) -> Self {
         Self(units.into())
     }

@@ -1,27 +1,27 @@
-//! Which units with ids a wish is for: these by name, or the best there are. It only says what is wanted; what is best is found
-//! where it is decided, over the pool as it is then.
+//! The selection of units with ids in a request: named units, or the best available ones. The best ones are found when
+//! the command is decided.
 
 use crate::label::Label;
 use crate::unit::Attributes;
 use alloc::vec::Vec;
 
-/// Which units of an item a wish is for. A wish without one takes any, in the order of their positions.
+/// Selects units of an item. A line without a selection takes any units, in the order of their positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitSelection {
-    /// These, each named once.
+    /// These units, each named once.
     Named(Vec<Label>),
-    /// The best that are available.
+    /// The best available units.
     BestAvailable(BestAvailable),
 }
 
-/// What best available means to a buyer. Units that the filters leave out are not considered at all.
+/// The conditions of best available. Units that the filters exclude are not considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BestAvailable {
     /// All in one run: side by side in one row.
     pub adjacent: bool,
-    /// Only in these sections, the first that can serve the wish; anywhere when empty.
+    /// Only in these sections: in the first that has enough. Empty: anywhere.
     pub sections: Vec<Label>,
-    /// Where one run can't be had, several of at least so many each.
+    /// When one run is not possible, several runs of at least this length.
     pub min_together: Option<u32>,
     /// Only units that have all of these.
     pub attributes: Attributes,

@@ -1,5 +1,5 @@
-//! Which store is served. The rest of the server knows a [`Store`]; what differs by store stands here: how it is opened, what
-//! its trouble means, what it tells for metrics.
+//! The store that is served. The rest of the server only knows a [`Store`]. This module has what differs between
+//! stores: how to open one, what its failures mean, and its metrics.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Opens the store that the configuration names; what went wrong is told already.
+    /// Opens the store that the configuration names. An error was written to standard error already.
     pub(crate) fn open(config: &Config, options: Options) -> Result<Self, ExitCode> {
         if config.store.is_embedded() && config.replica.is_some() {
             return Err(exit::because(exit::USAGE, config.lone_replica()));
@@ -45,7 +45,7 @@ impl Backend {
         }
     }
 
-    /// Why no commands are taken, if they are not.
+    /// Why the store refuses all commands, if it does.
     pub(crate) fn fatal_error(&self) -> Option<String> {
         match self {
             Self::Embedded(store) => store.fatal_error(),
@@ -53,7 +53,7 @@ impl Backend {
         }
     }
 
-    /// Trouble that only a restart ends. A database that can't be reached comes back by itself.
+    /// A failure that only a restart ends. A database that can't be reached is reconnected without a restart.
     pub(crate) fn failure(&self) -> Option<String> {
         match self {
             Self::Embedded(store) => store.fatal_error(),
@@ -70,7 +70,7 @@ impl Backend {
         }
     }
 
-    /// What becomes of what was answered, in a sentence for the log.
+    /// A sentence for the log about the durability of answers.
     pub(crate) fn durability(&self) -> &'static str {
         match self {
             Self::Embedded(_) => {
@@ -80,7 +80,7 @@ impl Backend {
         }
     }
 
-    /// Sets what it tells of itself.
+    /// Sets the store's gauges.
     #[expect(clippy::cast_precision_loss, reason = "gauges")]
     pub(crate) fn gauge(&self) {
         let Self::Embedded(store) = self else { return };

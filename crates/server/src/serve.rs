@@ -4,7 +4,6 @@ use crate::backend::Backend;
 use crate::http::{self, Admin, Http};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use rustix::time::{ClockId, clock_gettime};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -13,20 +12,21 @@ use std::time::{Duration, Instant};
 use stockhold_config::{Config, exit};
 use stockhold_domain::Label;
 use stockhold_embedded::Options;
+use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// Who calls, as long as nobody has to say.
+/// The caller of every request, as long as there are no credentials.
 const PRINCIPAL: &str = "anonymous";
-/// How often the store is asked whether it still works.
+/// How often the store is checked for a failure.
 const FAILURE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the log says how far a start is.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(5);
-/// Connections that wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: u32 = 4_096;
-/// How long a store that failed goes on answering that it can't, so that its last answers leave.
+/// How long a server with a failed store continues, so that its last answers are sent.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// Bounds of the latency histograms, in seconds.
 const SECONDS: [f64; 14] =
@@ -43,6 +43,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
+    http::describe_process(SteadyClock::start().now());
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -52,8 +53,8 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::USAGE, error),
     };
     let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
-    // Nothing is made where it would be left behind. Data that is there may be in use by a server that has the addresses too, which
-    // says more.
+    // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
+    // the addresses too, and that error says more.
     if let Err(error) = &sockets
         && !(config.store.is_embedded() && config.data_dir.exists())
     {
@@ -66,7 +67,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
     let mut store = None;
     let ended = runtime.block_on(start_and_run(config, options, metrics, sockets, &mut store));
     drop(runtime);
-    // Nobody else has the store any more: its threads end, and what waits for the index is written.
+    // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
     ended.unwrap_or_else(|code| code)
 }
@@ -184,7 +185,7 @@ async fn run(api: TcpListener, http: Http, signals: &mut StopSignals, store: &Ba
     ExitCode::from(exit::DONE)
 }
 
-/// A socket that has its address and does not listen yet: nobody is connected before there is somebody to answer.
+/// A socket that is bound and does not listen yet, so that no client connects before the server can answer.
 fn bind(address: SocketAddr) -> Result<TcpSocket, String> {
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -212,8 +213,9 @@ fn listen_failed(address: SocketAddr, error: &std::io::Error) -> String {
     format!("listening on {address}: {error}{hint}")
 }
 
-/// Answers are shorter than a connection's first window. What paces long transfers, as BBR does with timers, only costs them
-/// time there; every Linux has Reno and lets anybody choose it. Connections inherit it from the socket that listens.
+/// Sets Reno as the congestion control. Answers are shorter than a connection's first window, so the pacing of BBR
+/// only delays them. Every Linux has Reno and lets any process choose it. Connections inherit it from the listening
+/// socket.
 #[cfg(target_os = "linux")]
 fn use_reno(socket: &TcpSocket) {
     if let Err(error) = rustix::net::sockopt::set_tcp_congestion(socket, "reno") {
@@ -245,7 +247,7 @@ fn log_start(config: &Config, store: &Backend) {
     tracing::info!("no credentials are configured: the API listens on loopback only");
 }
 
-/// What the server says of itself, for tools that measure it: who it is, where its API listens, and that every answer was
+/// Records facts about the server for tools that measure it: its version, its address, and that every answer was
 /// synced before it is given.
 fn record_server_info(config: &Config) {
     let labels = [
@@ -255,12 +257,6 @@ fn record_server_info(config: &Config) {
         ("listen", config.listen.to_string()),
     ];
     metrics::gauge!("stockhold_info", &labels).set(1.0);
-}
-
-/// Processor time that this process has used, in seconds.
-pub(crate) fn cpu_seconds() -> f64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(used).unwrap_or_default().as_secs_f64()
 }
 
 fn metrics() -> Result<PrometheusHandle, String> {
@@ -282,12 +278,12 @@ fn metrics() -> Result<PrometheusHandle, String> {
         "stockhold_invariant_alarms_total",
         "Broken invariants: each is a bug or damage"
     );
-    // There from the start, so that a rise from nothing is a rise.
+    // It exists from the start, so that a rate over its first increment is not zero.
     metrics::counter!("stockhold_invariant_alarms_total").increment(0);
     metrics::describe_gauge!("stockhold_active_holds", "Active reservations");
     metrics::describe_gauge!(
         "stockhold_queue_depth",
-        "What waits in the store's queue: when that is full callers are told `overloaded`"
+        "Requests in the store's queue. When it is full, requests are refused as `overloaded`"
     );
     metrics::describe_gauge!(
         "stockhold_info",
@@ -297,6 +293,5 @@ fn metrics() -> Result<PrometheusHandle, String> {
         "stockhold_start_seconds",
         "Time from the start of the process until the API listened"
     );
-    metrics::describe_gauge!("stockhold_cpu_seconds", "Processor time used since the start");
     Ok(built)
 }

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 use stockhold_embedded::testing::Bench;
-use stockhold_sim::whole::{Counters, run};
+use stockhold_sim::whole::{HistoryCounts, run};
 
 fn main() -> ExitCode {
     let (mut first, mut histories, mut steps) = (1_u64, 200_u64, 80_u32);
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let mut all = Counters::default();
+    let mut all = HistoryCounts::default();
     for done in 0..histories {
         let seed = first.wrapping_add(done);
         match run(&mut Bench::new(), seed, steps) {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    let Counters { commands, crashes, unanswered, kept, replays, expired } = all;
+    let HistoryCounts { commands, crashes, unanswered, kept, replays, expired } = all;
     println!("{histories} histories from seed {first}, {commands} commands, {crashes} crashes, 0 violations");
     println!(
         "{unanswered} commands unanswered by a crash, {kept} of them kept; {replays} replays, {expired} expired"

@@ -1,23 +1,23 @@
-//! The simulated clocks: real time, which nobody in the simulation can read, the wall clock, which may be set, and the
-//! one of the store: wall time at its start, carried on by a monotonic clock that drifts and stands still.
+//! The simulated clocks. Real time can't be read by anything in the simulation. The wall clock can be set. The store's
+//! clock starts with the wall clock and then follows a monotonic clock, which can drift and stop.
 
 use stockhold_domain::Instant;
 use stockhold_store::conformance::START;
 
-/// A monotonic clock that is off by so many parts of a million.
+/// Drift of a monotonic clock, in parts per million.
 const DRIFTS: [i64; 5] = [0, 50, -50, 500, -500];
 const MILLION: i64 = 1_000_000;
-/// How far the wall clock may be from real time, in microseconds: two hours.
+/// Largest distance of the wall clock from real time, in microseconds: two hours.
 const WALL_ERROR: i64 = 7_200 * MILLION;
 
-/// See the module.
+/// All clocks of the simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     real: i64,
     shown: i64,
     wall_error: i64,
     drift: i64,
-    /// The latest that the store's clock has ever shown.
+    /// The latest instant that the store's clock ever showed.
     newest: i64,
 }
 
@@ -27,44 +27,44 @@ impl Clock {
         Self { real: start, shown: start, wall_error: 0, drift: 0, newest: start }
     }
 
-    /// What the store's clock shows.
+    /// The store's clock now.
     pub(crate) fn now(&self) -> Instant {
         Instant::from_micros(self.shown)
     }
 
-    /// The latest that it has ever shown.
+    /// The latest instant that it ever showed.
     pub(crate) fn newest(&self) -> Instant {
         Instant::from_micros(self.newest)
     }
 
-    /// Time passes, in microseconds.
+    /// Moves time forward, in microseconds.
     pub(crate) fn advance(&mut self, micros: i64) {
         self.real += micros;
-        // In this order no product passes an `i64`.
+        // In this order no product exceeds an `i64`.
         self.show(self.shown + micros + micros / MILLION * self.drift);
     }
 
-    /// Time passes and the machine does not notice.
+    /// Moves time forward while the machine stands still.
     pub(crate) fn freeze(&mut self, micros: i64) {
         self.real += micros;
     }
 
-    /// The store's clock steps.
+    /// Steps the store's clock.
     pub(crate) fn step(&mut self, micros: i64) {
         self.show(self.shown + micros);
     }
 
-    /// The wall clock is set; the store sees it when it starts.
+    /// Sets the wall clock. The store reads it at its next start.
     pub(crate) fn step_wall(&mut self, micros: i64) {
         self.wall_error = (self.wall_error + micros).clamp(-WALL_ERROR, WALL_ERROR);
     }
 
-    /// The monotonic clock runs at another speed from now on.
+    /// Changes the speed of the monotonic clock.
     pub(crate) fn drift(&mut self, n: u8) {
         self.drift = DRIFTS[usize::from(n) % DRIFTS.len()];
     }
 
-    /// The store starts and reads the wall clock.
+    /// Starts the store's clock from the wall clock.
     pub(crate) fn restart(&mut self) {
         self.show(self.real + self.wall_error);
     }

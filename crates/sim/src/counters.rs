@@ -1,17 +1,17 @@
-//! What really happened in histories: every kind of fault and every branch that matters, so that a run can show that it
-//! tried something, and fails when it did not.
+//! Counts of what happened in histories: every kind of fault and every branch that matters. A run fails when one of
+//! them never happened.
 
 use std::fmt;
 
 macro_rules! counts {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
-        /// What is counted.
+        /// A counter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Count {
             $($(#[doc = $doc])+ $name,)+
         }
 
-        /// All that is counted, with its words.
+        /// Every counter, with its text.
         const ALL: [(Count, &str); [$($text),+].len()] = [$((Count::$name, $text)),+];
     };
 }
@@ -139,6 +139,8 @@ counts! {
     ReturnedAfterCrash = "returned after a crash",
     /// Returns of more than was sold.
     ReturnExceeds = "return_exceeds_sold",
+    /// Items that were deleted.
+    ItemDeleted = "item deleted",
     /// Units with ids that came.
     UnitsAdded = "units added",
     /// Units with ids that were retired.
@@ -153,19 +155,27 @@ counts! {
     UnitsReturned = "units returned by their ids",
     /// Refusals because somebody has a unit.
     UnitsUnavailable = "units_unavailable",
+    /// Refusals to delete an item.
+    ItemInUse = "item_in_use",
     /// Refusals to retire a unit.
     UnitInUse = "unit_in_use",
+    /// Records that were created or changed.
+    RecordPut = "record created or changed",
+    /// Records that were deleted.
+    RecordDeleted = "record deleted",
+    /// Refusals because a record has another version.
+    RecordChanged = "record_changed",
     /// Commands answered that their outcome is unknown.
     Unknown = "answered outcome_unknown",
     /// Unknown outcomes whose effect was there after all.
     UnknownKept = "outcome_unknown, and it was done",
     /// Commands answered that the store is unavailable.
     Unavailable = "answered unavailable",
-    /// Commits while which others were decided.
+    /// Commits during which other batches were decided.
     Overlapped = "decided while a commit was under way",
 }
 
-/// How often each happened.
+/// The value of each counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters([u64; ALL.len()]);
 
@@ -176,34 +186,34 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// How often it happened.
+    /// The value of a counter.
     pub fn get(&self, count: Count) -> u64 {
         self.0[count as usize]
     }
 
-    /// Counts it once.
+    /// Adds 1.
     pub(crate) fn one(&mut self, count: Count) {
         self.more(count, 1);
     }
 
-    /// Counts it so many times.
+    /// Adds a number.
     pub(crate) fn more(&mut self, count: Count, times: u64) {
         self.0[count as usize] += times;
     }
 
-    /// Adds another history's.
+    /// Adds the counters of another history.
     pub fn add(&mut self, other: &Self) {
         for (mine, others) in self.0.iter_mut().zip(other.0) {
             *mine += others;
         }
     }
 
-    /// Everything that is counted, in words, and how often.
+    /// Every counter's text and value.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ALL.iter().map(|(count, text)| (*text, self.get(*count)))
     }
 
-    /// What never happened.
+    /// The counters that are zero.
     pub fn missing(&self) -> Vec<&'static str> {
         self.iter().filter(|(_, count)| *count == 0).map(|(text, _)| text).collect()
     }

@@ -1,15 +1,17 @@
-//! The deterministic simulator. A seed makes a history: callers that retry, a network that loses, repeats and reorders, clocks
-//! that step, drift and stand still, a disk that fails and forgets, crashes at every point of a commit. The embedded store
-//! goes through it one step at a time on one thread (see [`stockhold_embedded::stepped`]): the real rules, core, memory,
-//! fold, filters, bytes and recovery, over a simulated disk and index. Everything is held to the invariants at every step.
+//! The deterministic simulator. A seed generates a history: callers that retry; a network that loses, repeats and
+//! reorders messages; clocks that step, drift and stop; a disk that fails and loses data; and crashes at every stage
+//! of a commit. The embedded store executes it one step at a time on one thread (see [`stockhold_embedded::stepped`]).
+//! Rules, core, memory, index folding, filters, encoding and recovery are the real ones. Disk and index are simulated.
+//! The invariants are checked after every step.
 //!
-//! What happens follows from the seed alone: a history done twice has the same trace. It never reads a clock, and nothing
-//! in it may depend on the order of a hash map.
+//! Everything follows from the seed, so two runs of a history have the same trace. It never reads a clock, and nothing
+//! may depend on the order of a hash map.
 //!
-//! Outside it: SQLite itself, the store's threads, lists and events as queries (see [`whole`] and the embedded tests).
+//! Not simulated: SQLite itself, the store's threads, and queries of lists and events (see [`whole`] and the embedded
+//! tests).
 //!
-//! Reading order: `step` (what a history is made of), `workload` (how a seed makes it), `world` (what it does),
-//! `checker` (what must be true), `shrink` (how a failing one becomes short).
+//! Reading order: `step` (the steps of a history), `workload` (generates them), `world` (executes them), `checker`
+//! (checks the invariants), `shrink` (shortens a failing history).
 
 mod clock;
 mod counters;
@@ -37,17 +39,17 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Steps of a history where nobody says otherwise.
+/// Default number of steps of a history.
 pub const STEPS: u32 = 600;
-/// So many histories that everything that is counted has to have happened in them.
+/// Number of histories after which every counter must be above zero.
 pub const ENOUGH: u64 = 400;
 
-/// What a history came to.
+/// The result of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What really happened.
+    /// Counts of what happened.
     pub counters: Counters,
-    /// Over everything that was answered and committed.
+    /// The hash over all answers and commits.
     pub trace: TraceHash,
 }
 
@@ -56,13 +58,13 @@ pub struct Run {
 pub struct Failure {
     /// Its seed.
     pub seed: u64,
-    /// How many steps it was to have.
+    /// The number of steps that it should have.
     pub steps: u32,
-    /// The step at which it was seen; `steps` when it was in what follows them.
+    /// The step at which it failed. It is `steps` when the end of the history failed.
     pub at: usize,
-    /// Which invariant, and how it was broken.
+    /// The invariant, and how it was broken.
     pub what: String,
-    /// The same with as few steps as were found to break it, and what happened in them.
+    /// The shortest history that was found to break it, with its notes.
     pub history: Vec<String>,
 }
 
@@ -84,7 +86,7 @@ pub fn history(seed: u64, steps: u32) -> Result<Run, Box<Failure>> {
     run(seed, steps, None)
 }
 
-/// Runs the history of a seed on a store that is broken on purpose.
+/// Runs the history of a seed with a flaw.
 pub fn broken_history(flaw: Flaw, seed: u64, steps: u32) -> Result<Run, Box<Failure>> {
     run(seed, steps, Some(flaw))
 }
@@ -112,12 +114,12 @@ fn run(seed: u64, steps: u32, flaw: Option<Flaw>) -> Result<Run, Box<Failure>> {
     }
 }
 
-/// Many histories.
+/// The result of many histories.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
-    /// How many.
+    /// Number of histories.
     pub histories: u64,
-    /// What really happened in them.
+    /// Counts of what happened in them.
     pub counters: Counters,
 }
 
@@ -130,7 +132,7 @@ impl Runs {
         seconds / YEAR
     }
 
-    /// What should have happened in so many histories and did not.
+    /// The counters that are zero and should not be after this many histories.
     pub fn missing(&self) -> Vec<&'static str> {
         if self.histories < ENOUGH { Vec::new() } else { self.counters.missing() }
     }
@@ -145,8 +147,8 @@ impl fmt::Display for Runs {
     }
 }
 
-/// Runs histories of the seeds from `first` on, on so many threads, as long as `go_on` says so of the number of histories
-/// that were begun. The first failure ends it.
+/// Runs histories with the seeds from `first` on, on `threads` threads. `go_on` gets the number of started histories
+/// and decides whether another one starts. The first failure ends the run.
 pub fn fresh_seeds(
     first: u64,
     steps: u32,

@@ -1,8 +1,9 @@
-//! What is under way between callers and the store: kept in the order sent, taken out in any order, lost and repeated.
+//! The simulated network between callers and the store. It keeps messages in the order in which they were sent. It
+//! delivers them in any order, loses some and repeats some.
 
 use crate::counters::{Count, Counters};
 
-/// Requests or replies under way.
+/// Messages that were sent and not delivered.
 #[derive(Debug)]
 pub(crate) struct Wire<T> {
     under_way: Vec<T>,
@@ -19,7 +20,7 @@ impl<T: Clone> Wire<T> {
         self.under_way.push(what);
     }
 
-    /// One arrives.
+    /// Delivers one.
     pub(crate) fn arrive(&mut self, n: u8, counters: &mut Counters) -> Option<T> {
         let n = self.place(n)?;
         if n > 0 {
@@ -28,7 +29,7 @@ impl<T: Clone> Wire<T> {
         Some(self.under_way.remove(n))
     }
 
-    /// One is lost.
+    /// Loses one.
     pub(crate) fn lose(&mut self, n: u8, counters: &mut Counters) {
         if let Some(n) = self.place(n) {
             counters.one(self.lost);
@@ -36,19 +37,19 @@ impl<T: Clone> Wire<T> {
         }
     }
 
-    /// One will arrive twice.
+    /// Repeats one.
     pub(crate) fn repeat(&mut self, n: u8) -> bool {
         let Some(n) = self.place(n) else { return false };
         self.under_way.push(self.under_way[n].clone());
         true
     }
 
-    /// All that is under way, at once.
+    /// Delivers everything.
     pub(crate) fn drain(&mut self) -> Vec<T> {
         std::mem::take(&mut self.under_way)
     }
 
-    /// The largest number stands for the newest.
+    /// The largest number selects the newest message.
     fn place(&self, n: u8) -> Option<usize> {
         let last = self.under_way.len().checked_sub(1)?;
         Some(if n == u8::MAX { last } else { usize::from(n) % (last + 1) })

@@ -1,5 +1,6 @@
-//! Makes a failing history short: leaves steps out as long as what remains breaks the same rule. Delta debugging (A.
-//! Zeller, R. Hildebrandt: "Simplifying and Isolating Failure-Inducing Input", 2002) over steps that are each valid alone.
+//! Shortens a failing history: leaves out steps as long as the rest breaks the same invariant. It is delta debugging
+//! (A. Zeller, R. Hildebrandt: "Simplifying and Isolating Failure-Inducing Input", 2002). Every step is valid by
+//! itself, so any selection of steps is a history.
 
 use crate::flaw::Flaw;
 use crate::step::Step;
@@ -8,7 +9,7 @@ use crate::world;
 /// Most histories that are tried.
 const TRIES: u32 = 2_000;
 
-/// A part of the steps that breaks the rule too, in their order.
+/// A part of the steps that breaks the same invariant, in order.
 pub(crate) fn shrink(seed: u64, steps: &[Step], flaw: Option<Flaw>, rule: &str) -> Vec<Step> {
     let mut tries = 0;
     let mut breaks = |steps: &[Step]| {

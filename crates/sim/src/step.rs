@@ -1,6 +1,6 @@
-//! The steps of a history: what callers do, what the network and the disk do to them, what of the store's work is done
-//! next, and what goes wrong. A step is data in small numbers that choose among what there is when it is taken, so any
-//! selection of a history's steps is a history too, which is what shrinking needs.
+//! The steps of a history: of callers, of the network, of the disk, of the store, and faults. A step has small numbers
+//! that select among what exists when the step is executed. So any selection of a history's steps is a history too,
+//! which shrinking needs.
 
 use stockhold_store::conformance::Op;
 
@@ -9,9 +9,9 @@ use stockhold_store::conformance::Op;
 pub(crate) enum Step {
     /// A caller sends a request.
     Send {
-        /// What it asks.
+        /// The command.
         op: Op,
-        /// Which key it takes, if any: the same number is the same key.
+        /// Its idempotency key, if it has one. Equal numbers are equal keys.
         key: Option<u16>,
     },
     /// A caller sends several commands as one request, each with a key or none.
@@ -20,7 +20,7 @@ pub(crate) enum Step {
     Retry(u8),
     /// A caller asks for reservations and items.
     Request(u8),
-    /// So many holds of one unit, which fall due together, and one who wants all of it then.
+    /// Several holds of one unit that fall due together, and a caller who then requests all of these units.
     Crowd(u16),
 
     /// A request arrives: 0 is the oldest under way.
@@ -34,32 +34,32 @@ pub(crate) enum Step {
     /// A reply is lost.
     LoseReply(u8),
 
-    /// The commit goes one stage further: kick, take, write, sync, settle, and answer by answer.
+    /// The commit advances one stage: close the batch, take it, write, sync, and put the answers one by one.
     Nudge,
-    /// The commit under way is finished, and what waits is committed too.
+    /// The commit in flight is finished, and everything that waits is committed.
     Commit,
-    /// A reader reads for one who waits.
+    /// A reader thread executes one waiting read.
     Bring(u8),
-    /// One whose read has come is decided.
+    /// A command whose read is complete is decided.
     Readmit(u8),
-    /// Everybody who waits for a read gets it.
+    /// Every waiting read is executed.
     Read,
-    /// The indexer hears of so many commits and writes a chunk.
+    /// The indexer gets this many commits and writes a chunk.
     Chunk(u8),
     /// Memory forgets what the index has.
     Forget,
-    /// The indexer writes the keys as a run.
+    /// The indexer writes the keys as a run of the index.
     Runs,
     /// Old runs are merged and dropped.
     Tend,
-    /// The sweeper looks for what is due.
+    /// The sweeper looks for due holds.
     Sweep,
     /// The sweeper runs until nothing is due.
     SweepAll,
 
     /// Time passes, in microseconds.
     Advance(i64),
-    /// Time passes up to somebody's deadline, and so many microseconds more or less.
+    /// Time passes to a deadline, and this many microseconds more or less.
     ToDeadline(u8, i64),
     /// Nothing happens for so many hours.
     Idle(u16),
@@ -74,27 +74,27 @@ pub(crate) enum Step {
 
     /// The machine goes down and starts again.
     Crash(Crash),
-    /// The commit under way fails, and a moment later the machine starts again.
+    /// The commit in flight fails, and soon the machine starts again.
     FailCommit(Crash),
-    /// The commit under way takes so many seconds.
+    /// The commit in flight takes this many seconds.
     SlowCommit(u8),
     /// The disk is full, or not any more.
     DiskFull(bool),
 }
 
-/// How a machine goes down.
+/// How a machine stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crash {
-    /// How far the commit is brought before.
+    /// The stage that the commit reaches before.
     pub(crate) stage: u8,
-    /// Whether a row that was not synced is kept, lost or torn.
+    /// Whether an unsynced row is kept, lost or torn.
     pub(crate) fate: u8,
-    /// Whether the power was cut, and how many of the index's transactions that took.
+    /// Whether the power was cut, and how many transactions of the index that removed.
     pub(crate) power: Option<u8>,
-    /// Whether a bit of what is left is turned over first, to see that it is noticed: in which batch.
+    /// The batch in which a bit is flipped before the start, which the start must notice.
     pub(crate) damage: Option<u8>,
-    /// Whether the newest commit is taken away first, to see that it is noticed.
+    /// Whether the newest commit is removed before the start, which the start must notice.
     pub(crate) lost_end: bool,
-    /// Whether the start writes the index on its way.
+    /// Whether the start writes the index while it reads the log.
     pub(crate) writes: bool,
 }

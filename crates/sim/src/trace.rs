@@ -1,23 +1,23 @@
-//! What tells two runs apart: a hash over everything that was answered and committed, in order.
+//! The trace of a history: a hash over all answers and commits, in order. Two runs of one history have the same trace.
 
 use std::fmt;
 use std::io::Write;
 
-/// See the module.
+/// The hash of a history so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(blake3::Hasher);
 
-/// The hash of a history. Equal for two runs of the same one.
+/// The final hash of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHash(u64);
 
 impl Trace {
-    /// Takes something in.
+    /// Adds a text to the hash.
     pub(crate) fn note(&mut self, what: fmt::Arguments<'_>) {
         writeln!(self.0, "{what}").expect("a hasher takes everything");
     }
 
-    /// What it has come to.
+    /// The hash.
     pub(crate) fn hash(&self) -> TraceHash {
         let bytes = self.0.finalize();
         TraceHash(bytes.as_bytes().iter().take(8).fold(0, |bits, byte| (bits << 8) | u64::from(*byte)))

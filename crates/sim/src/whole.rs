@@ -1,10 +1,10 @@
-//! The seeded runner over a whole store, with its threads and files. A seed makes a history of random commands, moves of
-//! the clock and crashes in the middle of batches; the store under test and the reference model go through it together,
-//! and must agree after every step: what was answered before a crash is there after it, and what was not answered is
-//! there whole or not at all.
+//! Runs seeded histories on a whole store with its threads and files. A history has random commands, moves of the
+//! clock, and crashes in the middle of batches. The store and the reference model execute it together and must agree
+//! after every step. Everything that was answered before a crash exists after it. A command that was not answered has
+//! its whole effect or none.
 //!
-//! It decides nothing and knows no store: see [`CrashWorld`]. A failure names its seed; the commands of a history follow
-//! from the seed alone, the moment that a crash hits follows from the machine.
+//! It runs no rule and knows no particular store: see [`CrashWorld`]. A failure names its seed. The commands of a
+//! history follow from the seed, but the moment of a crash depends on the machine.
 
 use std::collections::HashSet;
 use stockhold_domain::{
@@ -15,26 +15,26 @@ use stockhold_store::model::{Model, holds_agree, outcomes_agree};
 
 /// Most commands of one batch.
 const BATCH: u64 = 8;
-/// One batch in so many is hit by a crash.
+/// One of this many batches is hit by a crash.
 const CRASH_EVERY: u64 = 4;
-/// Reservations that are compared after every step: the newest so many.
+/// Reservations that are compared after every step: this many newest ones.
 const COMPARED: usize = 8;
 const SECOND: i64 = 1_000_000;
 /// Moves of the clock between batches, in microseconds.
 const TICKS: [i64; 6] = [0, 1, 1_000, SECOND, 2 * SECOND, 30 * SECOND];
-/// Where the clock is set to around a deadline, in microseconds from it.
+/// Distances from a deadline to which the clock is set, in microseconds.
 const EDGES: [i64; 5] = [-1_000, -1, 0, 1, 1_000];
 
-/// What really happened in a history, so that a run can show that it tried something.
+/// Counts of what happened in a history, which show that a run tested something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Commands handed over.
+pub struct HistoryCounts {
+    /// Submitted commands.
     pub commands: u64,
     /// Crashes.
     pub crashes: u64,
     /// Commands that a crash left unanswered.
     pub unanswered: u64,
-    /// Unanswered commands whose effect was there after the restart.
+    /// Unanswered commands that had their effect after the restart.
     pub kept: u64,
     /// Retries of a request with its key.
     pub replays: u64,
@@ -42,8 +42,8 @@ pub struct Counters {
     pub expired: u64,
 }
 
-impl Counters {
-    /// Adds another history's.
+impl HistoryCounts {
+    /// Adds the counts of another history.
     pub fn add(&mut self, other: Self) {
         self.commands += other.commands;
         self.crashes += other.crashes;
@@ -54,8 +54,8 @@ impl Counters {
     }
 }
 
-/// Runs one history on a fresh world. The error names the seed and the step.
-pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters, String> {
+/// Runs one history on a new store. The error names the seed and the step.
+pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<HistoryCounts, String> {
     let mut history = History {
         world,
         random: Random::new(seed),
@@ -63,7 +63,7 @@ pub fn run(world: &mut dyn CrashWorld, seed: u64, steps: u32) -> Result<Counters
         model: Model::new(HoldLimits::default()),
         now: START,
         position: 0,
-        counters: Counters::default(),
+        counters: HistoryCounts::default(),
     };
     for step in 0..steps {
         history.step().map_err(|what| format!("seed {seed}, step {step}: {what}"))?;
@@ -78,9 +78,9 @@ struct History<'w> {
     context: OpContext,
     model: Model,
     now: Instant,
-    /// Position of the newest event that the model knows of.
+    /// Position of the newest event that the model has.
     position: u64,
-    counters: Counters,
+    counters: HistoryCounts,
 }
 
 impl History<'_> {
@@ -104,10 +104,10 @@ impl History<'_> {
     fn batch(&mut self) -> Vec<Envelope> {
         let mut ops = Vec::new();
         if self.context.holds().is_empty() {
-            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
                 let total = Some(6 + item);
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }));
         }
         for _ in 0..=self.random.below(BATCH) {
@@ -116,14 +116,14 @@ impl History<'_> {
         ops.iter().map(|op| self.context.envelope(op)).collect()
     }
 
-    /// What was committed is a beginning of the batch: commits are ordered. How far it goes is seen from the answers and
-    /// from the events, which name the requests that they come from.
+    /// Commits are ordered, so the committed commands are the first ones of the batch. The answers, and the request
+    /// ids of the events, show how many they are.
     fn crash(&mut self, mut batch: Vec<Envelope>) -> Result<(), String> {
         self.counters.crashes += 1;
         for envelope in &mut batch {
-            // One that is sent once more has its first request's name, and it is by their names that effects are told apart.
+            // A retry has the request id of its first request, and effects are assigned by request id.
             envelope.origin.request_id = RequestId::Made(self.random.wide_bits());
-            // Done once more, these take effect without an event, and whether their key was kept could not be seen.
+            // A repetition of these commands makes no event, so nobody could see whether their key was kept.
             if matches!(envelope.command, Command::Confirm(_) | Command::Release(_) | Command::Extend(_)) {
                 envelope.key = None;
             }
@@ -202,7 +202,7 @@ impl History<'_> {
         Ok(())
     }
 
-    /// Everything falls due, and everything is compared.
+    /// At the end all holds fall due, and everything is compared.
     fn settle(&mut self) -> Result<(), String> {
         self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
         self.world.set_clock(self.now);

@@ -1,5 +1,5 @@
-//! Makes the steps of a history from its seed, blindly: it knows nothing of what comes of them. Each history has habits of
-//! its own, so that some are all crashes and others never let the index catch up.
+//! Generates the steps of a history from its seed. It does not see their effects. Each history has its own
+//! probabilities, so some consist of crashes and others never let the index catch up.
 
 use crate::step::{Crash, Step};
 use stockhold_store::conformance::{Op, Random};
@@ -8,18 +8,18 @@ const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
 /// How time passes between steps, in microseconds.
 const TICKS: [i64; 8] = [0, 1, MILLI, 7 * MILLI, SECOND, 2 * SECOND, 30 * SECOND, 900 * SECOND];
-/// Where time goes around a deadline, in microseconds from it.
+/// Distances from a deadline to which time moves, in microseconds.
 const EDGES: [i64; 7] = [-MILLI, -1, 0, 0, 1, MILLI, SECOND];
-/// How far clocks step, in seconds.
+/// Steps of clocks, in seconds.
 const CLOCK_STEPS: [i16; 8] = [-3_600, -600, -30, -1, 1, 30, 600, 3_600];
 /// Hours without a request: up to 42 days.
 const IDLE_HOURS: u64 = 1_000;
-/// Holds of a crowd: more than one batch expires.
+/// Holds of a crowd: more than one batch may expire.
 const CROWD: [u16; 4] = [40, 280, 281, 330];
-/// Keys that come back: one of the newest so many.
+/// Idempotency keys that are used again: one of this many newest ones.
 const RECENT_KEYS: u64 = 12;
 
-/// How likely what is, in parts of the sum of all.
+/// Weights of the kinds of steps.
 struct Habits {
     requests: u64,
     retries: u64,
@@ -34,11 +34,11 @@ struct Habits {
     crashes: u64,
     failures: u64,
     crowds: u64,
-    /// Whether there is a hall, whose units have ids.
+    /// Whether there is an item whose units have ids.
     hall: bool,
 }
 
-/// How likely a kind of step is, and how one is made.
+/// The weight of a kind of step, and the function that makes one.
 type Kind = (u64, fn(&mut Maker) -> Step);
 
 impl Habits {
@@ -106,16 +106,16 @@ pub(crate) fn history(seed: u64, steps: u32) -> Vec<Step> {
 
 struct Maker {
     random: Random,
-    /// Keys so far.
+    /// Number of keys so far.
     keys: u16,
     hall: bool,
     steps: Vec<Step>,
 }
 
 impl Maker {
-    /// The first steps open the shop.
+    /// The first steps create items.
     fn open(&mut self) {
-        let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+        let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
         let mut ops: Vec<Op> = (0..3)
             .map(|item| Op::SetStock {
                 item,
@@ -123,7 +123,7 @@ impl Maker {
                 safety_stock,
                 default_ttl,
                 max_hold,
-                version,
+                expected,
             })
             .collect();
         if self.hall {
@@ -162,12 +162,12 @@ impl Maker {
             Op::random(&mut self.random)
         };
         let op = match any {
-            // Nothing is sold while everything is paused: most pauses are over soon.
+            // Nothing is sold while everything is paused, so most pauses end soon.
             Op::SetSale { scope, paused } => Op::SetSale { scope, paused: paused && self.random.one_in(3) },
-            // A short longest hold makes most other times to live invalid.
-            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
+            // A short maximum makes most other times to live invalid.
+            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected } => {
                 let max_hold = max_hold.filter(|_| self.random.one_in(4));
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }
             Op::Reserve { lines, ttl, partial, key } => {
                 let ttl = ttl.filter(|_| !self.random.one_in(3));

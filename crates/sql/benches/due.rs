@@ -7,7 +7,7 @@
 #[expect(dead_code, reason = "tests use the rest of it")]
 mod mariadb;
 #[path = "../tests/support/mod.rs"]
-#[expect(dead_code, reason = "likewise")]
+#[expect(dead_code, reason = "tests use the rest of it")]
 mod postgres;
 
 #[allow(dead_code, reason = "each benchmark uses a part of it")]

@@ -1,8 +1,8 @@
-//! The SQL stores: they load and lock what a batch of commands may touch, let [`stockhold_domain::decide`] decide, and
-//! commit. No rule stands here, in Rust or in SQL.
+//! The SQL stores: they lock and load what a batch of commands may touch, let [`stockhold_domain::decide`] decide, and commit. No
+//! rule is here, in Rust or in SQL.
 //!
-//! What every SQL store is stands in `engine`, with the contract that a dialect keeps to; [`postgres`] is one. [`open`] finds
-//! the dialect by the address.
+//! `engine` has what all SQL stores share, and the contract of a dialect. [`postgres`] and [`mysql`] are the dialects, and [`open`]
+//! selects one by the address. `audit` verifies, archives and copies a database.
 
 mod audit;
 mod engine;
@@ -14,16 +14,16 @@ pub use audit::{
     ArchiveRequest, ArchiveSink, ArchiveSummary, AuditError, ExportChunk, ImportSource, ImportSummary,
     VerifyProgress, VerifyReport,
 };
-pub use engine::{OpenError, Options, Replica};
+pub use engine::{OpenError, Options, Replica, SqlStore};
 
 use audit::{run_archive, send, take, verify_all};
 use std::sync::Arc;
 use stockhold_store::{StartStep, Store};
 
-/// What an address has to begin with.
+/// The prefixes that an address may have.
 const KNOWN: &str = "postgres:// or mysql:// (postgresql:// and mariadb:// mean the same)";
 
-/// The databases that are known.
+/// The supported databases.
 #[derive(Clone, Copy)]
 enum Kind {
     Postgres,
@@ -34,13 +34,13 @@ fn kind(url: &str) -> Result<Kind, OpenError> {
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("postgres" | "postgresql") => Ok(Kind::Postgres),
         Some("mysql" | "mariadb") => Ok(Kind::Mysql),
-        // Nothing of it is quoted: what seems to be a scheme may be a password.
+        // Do not quote the address: what looks like a scheme may be a password.
         _ => Err(OpenError::Address(format!("it has to begin with {KNOWN}"))),
     }
 }
 
 /// Opens the store that an address names: `postgres://user:password@host:port/database?sslmode=verify-full`, or `mysql://…`.
-/// Blocks until the first connection is there and the schema is up to date.
+/// Blocks until the first connection is open and the schema is up to date.
 pub fn open(url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
     let of_primary = kind(url)?;
     options.start_progress.begin(StartStep::ConnectToDatabase, None);
@@ -60,8 +60,8 @@ pub fn open(url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
 
 fn primary(kind: Kind, url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match kind {
-        Kind::Postgres => Arc::new(postgres::PostgresStore::open(url, options)?),
-        Kind::Mysql => Arc::new(mysql::MysqlStore::open(url, options)?),
+        Kind::Postgres => Arc::new(postgres::open(url, options)?),
+        Kind::Mysql => Arc::new(mysql::open(url, options)?),
     })
 }
 
@@ -73,16 +73,16 @@ pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError
     }
 }
 
-/// What a migration found and did.
+/// The result of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationResult {
-    /// The schema's version before; 0 when there was none.
+    /// The schema version before. 0 if there was no schema.
     pub from: i32,
-    /// The schema's version now.
+    /// The schema version after.
     pub to: i32,
 }
 
-/// Opens the books of the database that an address names, and works on them whatever its dialect.
+/// Opens an audit session to the database that an address names, and runs `$work` on it.
 macro_rules! with_audit_session {
     ($url:expr, $options:expr, |$session:ident| $work:expr) => {{
         let kind = kind($url)?;
@@ -101,8 +101,8 @@ macro_rules! with_audit_session {
     }};
 }
 
-/// Recounts the database that an address names: folds what its events come to, and holds every table against it. Reads one
-/// moment; instances go on meanwhile. Blocks until it is done. Takes memory for every item, not for reservations and events.
+/// Verifies the database that an address names: folds its events and compares every table with the result. It reads one snapshot,
+/// so instances may continue to run. Blocks until it is done. Uses memory for every item, not for reservations and events.
 pub fn verify(
     url: &str,
     options: &Options,
@@ -111,8 +111,8 @@ pub fn verify(
     with_audit_session!(url, options, |session| Ok(verify_all(session, &mut progress).await?))
 }
 
-/// Writes what is old and over to a sink, and lets it leave the database that an address names if that is asked for: events,
-/// reservations that have ended and their keys. Instances go on meanwhile. Blocks until it is done.
+/// Writes old events and ended reservations to a sink and, if `order.drop` is set, deletes them and their keys from the database that
+/// an address names. Instances may continue to run. Blocks until it is done.
 pub fn archive(
     url: &str,
     options: &Options,
@@ -124,9 +124,9 @@ pub fn archive(
         .await)
 }
 
-/// Makes the schema of the database that an address names, and takes over what another store has: every event under its
-/// position, and the keys that are still to be kept. The database has to be empty, and nobody serves from it before this has ended
-/// well: all of it is there then, and adds up. Blocks until the source ends.
+/// Creates the schema of the database that an address names and imports another store: every event with its position, and the keys
+/// within the retention. The database has to be empty. No instance can open it until the import is complete and verified. Blocks
+/// until the source ends.
 pub fn import_from(
     url: &str,
     options: &Options,
@@ -134,11 +134,14 @@ pub fn import_from(
     mut progress: impl FnMut(ImportSummary) + Send,
 ) -> Result<ImportSummary, AuditError> {
     migrate(url, options.clone())?;
-    with_audit_session!(url, options, |session| take(session, options, &mut source, &mut progress).await)
+    with_audit_session!(url, options, |session| {
+        // Boxed, because the copy of a whole store has a large future.
+        Box::pin(take(session, options, &mut source, &mut progress)).await
+    })
 }
 
-/// Sends all that a database has as one moment shows it, for another one to take over. Servers have to be stopped before: what
-/// they answer after that moment stays behind. Blocks until all is taken.
+/// Sends a snapshot of a database, for another database to import. Stop the servers before: what they commit after the snapshot is
+/// not sent. Blocks until everything is received.
 pub fn export_to(
     url: &str,
     options: &Options,
@@ -147,7 +150,7 @@ pub fn export_to(
     with_audit_session!(url, options, |session| send(session, to).await)
 }
 
-/// Runs on a thread of its own, so that it can be called from within anybody's runtime.
+/// Runs a future on a thread of its own, so that the caller may be within a runtime.
 fn apart<T: Send>(work: impl Future<Output = Result<T, AuditError>> + Send) -> Result<T, AuditError> {
     let failed = |why: String| AuditError::Open(OpenError::Thread(why));
     std::thread::scope(|scope| {

@@ -13,9 +13,9 @@ mod units;
 mod write;
 
 pub use command::put_command;
-pub use read::{DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record};
+pub use read::{DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, record};
 pub use units::{attributes, put_attributes, put_unit, unit};
-pub use write::{put_event, put_hold, put_item, put_key_record, put_text, put_u64, put_u128};
+pub use write::{put_event, put_hold, put_item, put_key_record, put_record, put_text, put_u64, put_u128};
 
 /// The version that events are written with. It changes only when a mandatory field changes.
 pub const EVENT_VERSION: u8 = 1;

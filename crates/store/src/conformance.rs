@@ -1,8 +1,8 @@
 //! The suite that every adapter passes unchanged, over a [`World`] that the adapter's tests provide.
 //!
-//! [`cases`] are histories with a point each; [`random_history`] has none, and is held against the reference model.
-//! What they are written with is public, so that tests of adapters and of the simulator speak the same words: [`maker`],
-//! [`Op`] and [`OpContext`], [`Random`]. A case returns what went wrong as text and never panics over a store's answer.
+//! [`cases`] are short histories, each for one rule. [`random_history`] is compared with the reference model. Their
+//! building blocks are public, so that tests of adapters and the simulator use them too: [`maker`], [`Op`],
+//! [`OpContext`] and [`Random`]. A case returns an error as text and never panics because of a store's answer.
 
 #[macro_use]
 mod case_context;
@@ -11,12 +11,14 @@ mod baskets;
 mod clocks;
 mod crowds;
 mod deadlines;
+mod deletions;
 mod events;
 mod extensions;
 mod figures;
 mod keys;
 mod lists;
 mod pauses;
+mod records;
 mod returns;
 mod unit_histories;
 mod units;
@@ -24,37 +26,36 @@ mod units_chosen;
 
 mod history;
 mod op;
-mod random;
 
 pub mod maker;
 
+pub use crate::random::Random;
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
 pub use op::{Op, OpContext, TTLS};
-pub use random::Random;
 
 use crate::{EventRow, Failure, Query, QueryResult};
-use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, ReservationId};
+use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, Record, RecordKey, ReservationId};
 
-/// A store under test, with its clock in the suite's hands. Its rules are [`stockhold_domain::HoldLimits::default`].
+/// A store under test. The suite sets its clock. Its limits are [`stockhold_domain::HoldLimits::default`].
 pub trait World {
-    /// Hands all commands over, in order, before waiting for any; answers in the same order. The sweeper runs only when
-    /// a [`stockhold_domain::Command::Sweep`] is submitted.
+    /// Submits all commands in order before it waits for any answer. Returns the answers in the same order. The
+    /// sweeper runs only when a [`stockhold_domain::Command::Sweep`] is submitted.
     fn submit(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
 
     /// Moves the clock, forwards or back.
     fn set_clock(&mut self, now: Instant);
 
-    /// Ends the store as a crash would, without any farewell, and starts it again on what is durable.
+    /// Ends the store as a crash would, without an orderly stop, and starts it again from its durable state.
     fn restart(&mut self);
 
-    /// Reads.
+    /// Runs a query.
     fn find(&mut self, query: Query) -> Result<QueryResult, Failure>;
 
-    /// Hands all commands over as one [`crate::Request::Commands`].
+    /// Submits all commands as one [`crate::Request::Commands`].
     fn submit_in_order(&mut self, commands: Vec<Envelope>) -> Vec<Result<Outcome, Failure>>;
 
-    /// An item as it is. A world whose store publishes asserts here that it published the same.
+    /// The current state of an item. A world whose store publishes items asserts that it published the same.
     fn item(&mut self, key: &ItemKey) -> Option<Item> {
         match self.find(Query::Items(vec![key.clone()])) {
             Ok(QueryResult::Items(mut items)) if items.len() == 1 => items.remove(0),
@@ -62,7 +63,7 @@ pub trait World {
         }
     }
 
-    /// A reservation as it is.
+    /// The current state of a reservation.
     fn hold(&mut self, id: ReservationId) -> Option<Hold> {
         match self.find(Query::Reservation(id)) {
             Ok(QueryResult::Reservation(hold)) => hold,
@@ -70,7 +71,16 @@ pub trait World {
         }
     }
 
-    /// All committed events, oldest first, read in pages. Empty when `complete` is false and the adapter keeps none.
+    /// A record as it is; `None` when it is deleted.
+    fn record(&mut self, key: &RecordKey) -> Option<Record> {
+        match self.find(Query::Record(key.clone())) {
+            Ok(QueryResult::Record(record)) => record,
+            other => panic!("asked for a record, it answered {other:?}"),
+        }
+    }
+
+    /// All committed events, the oldest first, read in pages. Empty when `complete` is false and the adapter keeps
+    /// none.
     fn events(&mut self) -> Vec<EventRow> {
         const PAGE: usize = 300;
         let mut all: Vec<EventRow> = Vec::new();
@@ -85,17 +95,17 @@ pub trait World {
     }
 }
 
-/// A world that can crash while commands are under way.
+/// A world that can crash while commands are being executed.
 pub trait CrashWorld: World {
-    /// Hands commands over, crashes at some moment after that, and starts again. An answer that was put before the crash
-    /// is `Some(Ok(_))`; `None` and a failure both mean that the caller does not know.
+    /// Submits commands, crashes some time later, and starts again. An answer from before the crash is `Some(Ok(_))`.
+    /// `None` and a failure both mean that the outcome is unknown.
     fn crash_with(&mut self, commands: Vec<Envelope>) -> Vec<Option<Result<Outcome, Failure>>>;
 }
 
 /// One case of the suite. It uses items and owners of its own, so cases may share a world, in any order.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// Its name: what is true of a store that passes.
+    /// Its name: what holds for a store that passes.
     pub name: &'static str,
     /// Runs it.
     pub run: fn(&mut dyn World) -> Result<(), String>,
@@ -116,9 +126,11 @@ pub fn cases() -> Vec<Case> {
         events::CASES,
         extensions::CASES,
         figures::CASES,
+        deletions::CASES,
         keys::CASES,
         lists::CASES,
         pauses::CASES,
+        records::CASES,
         returns::CASES,
         units::CASES,
         units_chosen::CASES,

@@ -1,20 +1,20 @@
-//! How idempotency keys are found and how a repeated request is told from another one. Keys are found by the first 128 bits
-//! of BLAKE3, which callers can't make collide. What is asked under a key is compared by XXH3, which is quicker and which
-//! they can: whoever makes two requests of his own that collide, and sends both under one of his own keys, is answered the
-//! second as a replay of the first.
+//! The digests of idempotency keys and of requests. Keys are found by the first 128 bits of BLAKE3, for which callers
+//! can't find collisions. Requests are compared by XXH3, which is faster and for which they can. A caller that sends
+//! two colliding requests with one of its own keys gets the second answered as a replay of the first, which harms
+//! nobody else.
 
 use crate::codec;
 use stockhold_domain::{Command, Fingerprint, KeyHash};
 use twox_hash::XxHash3_128;
 
-/// Version of the form that fingerprints are taken of. Raised when the form changes, so that old keys mismatch loudly
-/// and not by chance.
+/// Version of the encoding that fingerprints are made of. Raise it when the encoding changes, so that old keys never
+/// match by chance.
 const FINGERPRINT_VERSION: u8 = 2;
 
-/// Room for what most commands ask.
+/// Capacity for most commands.
 const COMMAND_BYTES: usize = 192;
 
-/// What a principal's key is stored under, for one operation (the reserve routes are one operation).
+/// The digest under which a principal's key is stored, for one operation. The reserve routes are one operation.
 pub fn key_hash(principal: &str, operation: &str, key: &str) -> KeyHash {
     let mut hasher = blake3::Hasher::new();
     for part in [principal, operation, key] {
@@ -24,7 +24,7 @@ pub fn key_hash(principal: &str, operation: &str, key: &str) -> KeyHash {
     KeyHash(first_half(&hasher.finalize()))
 }
 
-/// Digest of a parsed command: the same for two requests that ask for the same thing in different bytes.
+/// Digest of a parsed command. Two requests with different bytes and the same meaning have the same digest.
 pub fn fingerprint(command: &Command) -> Fingerprint {
     let mut bytes = Vec::with_capacity(COMMAND_BYTES);
     bytes.push(FINGERPRINT_VERSION);

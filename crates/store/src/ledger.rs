@@ -5,7 +5,7 @@
 //! apart on purpose, so that a mistake in that mapping is noticed.
 
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, Item, Line, Mode, Status, StockChange, StockCounters,
+    Event, EventId, Hold, HoldChange, Item, Line, Mode, Record, Status, StockChange, StockCounters,
 };
 
 /// Checks a transition of a reservation against the reservation before it: its status and its latest event, `None` when it
@@ -60,7 +60,8 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
     let follows = match before {
         None => {
             *change == StockChange::Set
-                && (after.version, counters.sequence) == (1, step)
+                && after.version == Item::first_version(after.created_at)
+                && counters.sequence == step
                 && (counters.held, counters.confirmed_sold, counters.active) == (0, 0, 0)
         }
         Some(before) => {
@@ -69,6 +70,7 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
                 StockChange::Adjusted { delta, .. } => before.figures.total_units.checked_add_signed(*delta),
                 StockChange::UnitsAdded(units) => before.figures.total_units.checked_add(units.len() as u64),
                 StockChange::UnitRetired(_) => before.figures.total_units.checked_sub(1),
+                StockChange::Deleted => deletable(before).then_some(before.figures.total_units),
             };
             let of_units = matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitRetired(_));
             after.mode == before.mode
@@ -88,7 +90,28 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
     vec![format!("{:?}: {change:?} does not follow from the item before it", after.key)]
 }
 
-/// Whether more is promised than exists.
+/// Checks a change of a record against the record before it, `None` when its id was never used.
+pub fn record_violations(before: Option<&Record>, after: &Record) -> Vec<String> {
+    let follows = after.version == before.map_or(0, |record| record.version) + 1
+        && (after.value.is_some() || before.is_some_and(|record| record.value.is_some()));
+    if follows {
+        return Vec::new();
+    }
+    vec![format!(
+        "record {:?} of kind {}: version {} does not follow from the record before it",
+        after.key.id,
+        after.key.kind.name(),
+        after.version
+    )]
+}
+
+/// Whether an item has no sale, no hold and no unit with an id, so that it may be deleted.
+pub fn deletable(item: &Item) -> bool {
+    let StockCounters { total_units, confirmed_sold, held, active, .. } = item.figures;
+    (confirmed_sold, held, active) == (0, 0, 0) && (item.mode == Mode::Counted || total_units == 0)
+}
+
+/// Whether more units are promised than exist.
 pub fn is_oversold(counters: &StockCounters) -> bool {
     u128::from(counters.held) + u128::from(counters.confirmed_sold) > u128::from(counters.total_units)
 }
@@ -96,7 +119,7 @@ pub fn is_oversold(counters: &StockCounters) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{ItemKey, Label};
+    use stockhold_domain::{ItemKey, Label, RecordKey, RecordKind, RecordValue};
 
     fn line(quantity: u32) -> Line {
         let label = Label::new("a").unwrap();
@@ -115,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Written out once more, since the checks and the rules share the mapping.
+    /// Written again by hand, because the checks and the rules share the mapping.
     #[test]
     fn each_transition_moves_the_counters_that_it_should() {
         let returned = || HoldChange::Returned {
@@ -136,6 +159,30 @@ mod tests {
             assert_eq!(before.after(&change.effect(&line(3), number)), Some(after), "{change:?}");
         }
         assert_eq!(counters(2, 0, 1, 2).after(&HoldChange::Expired.effect(&line(3), 0)), None);
+    }
+
+    #[test]
+    fn each_version_of_a_record_follows_the_one_before() {
+        let record = |version, value: Option<&[u8]>| Record {
+            key: RecordKey { kind: RecordKind::ApiKey, id: Label::new("a").unwrap() },
+            version,
+            value: value.map(|bytes| RecordValue::new(bytes).unwrap()),
+        };
+        let (there, deleted) = (record(4, Some(b"x")), record(4, None));
+        for (before, after, follows) in [
+            (None, record(1, Some(b"x")), true),
+            (None, record(1, None), false),
+            (None, record(2, Some(b"x")), false),
+            (Some(&there), record(5, Some(b"x")), true),
+            (Some(&there), record(5, None), true),
+            (Some(&there), record(4, None), false),
+            (Some(&there), record(6, Some(b"x")), false),
+            (Some(&deleted), record(5, Some(b"x")), true),
+            (Some(&deleted), record(1, Some(b"x")), false),
+            (Some(&deleted), record(5, None), false),
+        ] {
+            assert_eq!(record_violations(before, &after).is_empty(), follows, "{before:?} to {after:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
 //! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
 
+mod closed_reservations;
+mod event_row;
 mod job;
 mod query;
 mod start_progress;
@@ -23,16 +25,21 @@ pub mod unit_transitions;
 pub mod conformance;
 #[cfg(feature = "model")]
 pub mod model;
+#[cfg(any(test, feature = "model"))]
+mod random;
+
 #[cfg(feature = "testing")]
 pub mod mutate;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
+pub use closed_reservations::ClosedReservationCounters;
+pub use event_row::EventRow;
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
     Cursor, ItemPageRequest, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
     ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState,
 };
 pub use start_progress::{StartProgress, StartStatus, StartStep};
-pub use store::{EventRow, Store};
+pub use store::Store;
 pub use unit_history::{UNIT_HISTORY_LIMIT, UnitHistory, for_each_unit};

@@ -1,8 +1,8 @@
-//! The reference model: the rules once more, as slowly and plainly as they can be said, so that [`decide`] and every
-//! store can be held against something that shares no code with them.
+//! The reference model: a second implementation of the rules, slow and simple. [`decide`] and every store are compared
+//! with it. It shares no code with them.
 //!
-//! It keeps reservations in one list and never a sum of them: what is held and sold is counted again for every
-//! question, in numbers that can't overflow. It must never be made fast, and never call the rules that it judges.
+//! It keeps reservations in one list and no sums. Held and sold units are counted again for every query, in numbers
+//! that can't overflow. It must never be made fast, and it must never call the rules that it checks.
 //!
 //! [`decide`]: stockhold_domain::decide
 
@@ -11,6 +11,7 @@ mod audit;
 mod find;
 mod holds;
 mod naive_state;
+mod records;
 mod stock;
 mod units;
 
@@ -23,10 +24,10 @@ use stockhold_domain::{
     Command, Envelope, EventId, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, HoldTerms, Instant,
     Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
     ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, UnavailableUnits,
-    limits,
+    UnitSelection, limits,
 };
 
-/// All that a model knows of an item. What is held and sold is not here: it is counted from the reservations.
+/// An item in the model. Held and sold units are not stored, because they are counted from the reservations.
 #[derive(Clone, Debug)]
 struct Record {
     key: ItemKey,
@@ -42,8 +43,8 @@ struct Record {
 
 /// Predicts the exact outcome of any command.
 ///
-/// It trusts the instants that it is given: what a store does with a clock that steps back (the floor may be the item's
-/// or the whole store's) is the store's to choose, so a caller that steps the clock back floors it first.
+/// It uses the instants that it is given. A store may clamp a clock that steps back for each item or for the whole
+/// store, so a caller whose clock steps back clamps it first.
 #[derive(Clone, Debug)]
 pub struct Model {
     rules: HoldLimits,
@@ -51,17 +52,26 @@ pub struct Model {
     holds: Vec<Hold>,
     used: Vec<(KeyHash, Fingerprint, KeyTarget)>,
     paused: Vec<Scope>,
+    /// The records of the service, deleted ones included.
+    service_records: Vec<stockhold_domain::Record>,
 }
 
 impl Model {
-    /// An empty shop.
+    /// A model without items.
     pub fn new(rules: HoldLimits) -> Self {
-        Self { rules, records: Vec::new(), holds: Vec::new(), used: Vec::new(), paused: Vec::new() }
+        Self {
+            rules,
+            records: Vec::new(),
+            holds: Vec::new(),
+            used: Vec::new(),
+            paused: Vec::new(),
+            service_records: Vec::new(),
+        }
     }
 
-    /// What a store answers to this command. Never [`Outcome::Later`]: a store runs such a command again by itself.
+    /// The outcome of a command. It is never [`Outcome::Later`], because a store runs such a command again by itself.
     pub fn run(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
-        // Setting and pausing are the same done twice, so they take no key.
+        // Setting and pausing have the same effect when they are repeated, so they take no key.
         let keyless = matches!(
             envelope.command,
             Command::SetStock(_)
@@ -77,15 +87,23 @@ impl Model {
             if *fingerprint != key.fingerprint {
                 return Outcome::Refused(Rejection::IdempotencyMismatch);
             }
-            return Outcome::Replayed(self.current_reply(target));
+            return match self.current_reply(&envelope.command, target) {
+                Ok(reply) => Outcome::Replayed(reply),
+                Err(rejection) => Outcome::Refused(rejection),
+            };
         }
         match self.decide(envelope, now) {
             Err(rejection) => Outcome::Refused(rejection),
             Ok(reply) => {
-                let target = match &reply {
-                    Reply::Reservation(hold) => Some(KeyTarget::Reservation(hold.id)),
-                    Reply::Item { item, .. } => Some(KeyTarget::Item(item.key.clone())),
-                    Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => None,
+                let target = match (&reply, envelope.command.changed_item()) {
+                    (Reply::ItemDeleted, Some(item)) => Some(KeyTarget::Item(item.clone())),
+                    (Reply::Reservation(hold), _) => Some(KeyTarget::Reservation(hold.id)),
+                    (Reply::Item { item, .. }, _) => Some(KeyTarget::Item(item.key.clone())),
+                    (Reply::Record(record), _) => Some(KeyTarget::Record(record.key.clone())),
+                    (
+                        Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
+                        _,
+                    ) => None,
                 };
                 if let (Some(key), Some(target)) = (key, target) {
                     self.used.push((key.hash, key.fingerprint, target));
@@ -95,8 +113,8 @@ impl Model {
         }
     }
 
-    /// Runs a command as if its key had never been used, as a store may when it has kept the key for its time. Where that
-    /// does not use the key anew, it may be known again later.
+    /// Runs a command as if its key had never been used. A store may do so when the key's retention has passed. If the
+    /// command does not store the key again, the store may still find the old one later.
     pub fn run_without_key_record(&mut self, envelope: &Envelope, now: Instant) -> Outcome {
         let known =
             |used: &(KeyHash, Fingerprint, KeyTarget)| envelope.key.is_some_and(|key| key.hash == used.0);
@@ -108,7 +126,7 @@ impl Model {
         outcome
     }
 
-    /// An item as it is now.
+    /// The current state of an item.
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         let record = self.records.iter().find(|record| record.key == *key)?;
         let count = |number: i128| u64::try_from(number).expect("a figure that fits its type");
@@ -130,7 +148,7 @@ impl Model {
         })
     }
 
-    /// A reservation as it is now.
+    /// The current state of a reservation.
     pub fn hold(&self, id: ReservationId) -> Option<Hold> {
         self.holds.iter().find(|hold| hold.id == id).cloned()
     }
@@ -140,7 +158,7 @@ impl Model {
         self.records.iter().filter_map(|record| self.item(&record.key)).collect()
     }
 
-    /// Every reservation that was ever made, oldest first.
+    /// All reservations, the oldest first.
     pub fn holds(&self) -> &[Hold] {
         &self.holds
     }
@@ -156,23 +174,32 @@ impl Model {
             Command::Return(returned) => self.return_units(returned, now).map(Reply::Reservation),
             Command::SetStock(set) => self.set_stock(set, now),
             Command::AdjustStock(adjust) => self.adjust_stock(adjust, now),
+            Command::DeleteItem(delete) => self.delete_item(delete, now),
             Command::AddUnits(add) => self.add_units(add, now),
             Command::RetireUnit(retire) => self.retire_unit(retire, now),
             Command::SetSale(sale) => self.set_sale(sale),
             Command::Sweep => Ok(self.sweep(now)),
+            Command::SetRecord(set) => self.set_record(set),
         }
     }
 
-    fn current_reply(&self, target: &KeyTarget) -> Reply {
-        match target {
-            KeyTarget::Reservation(id) => Reply::Reservation(self.hold(*id).expect("a kept reservation")),
-            KeyTarget::Item(key) => {
-                Reply::Item { item: self.item(key).expect("a kept item"), created: false }
+    fn current_reply(&self, command: &Command, target: &KeyTarget) -> Result<Reply, Rejection> {
+        match (command, target) {
+            (Command::DeleteItem(_), _) => Ok(Reply::ItemDeleted),
+            (_, KeyTarget::Reservation(id)) => {
+                Ok(Reply::Reservation(self.hold(*id).expect("a kept reservation")))
+            }
+            (_, KeyTarget::Item(key)) => match self.item(key) {
+                Some(item) => Ok(Reply::Item { item, created: false }),
+                None => Err(Rejection::UnknownItem(vec![key.clone()])),
+            },
+            (_, KeyTarget::Record(key)) => {
+                Ok(Reply::Record(self.record_or_rest(key).expect("a kept record")))
             }
         }
     }
 
-    // Counting.
+    // Counts.
 
     fn held(&self, key: &ItemKey) -> i128 {
         let mut units = 0;
@@ -203,7 +230,7 @@ impl Model {
         (record.total - self.sold(&record.key) - self.held(&record.key) - kept).max(0)
     }
 
-    /// Active reservations of an item: (deadline, id), earliest first.
+    /// Active reservations of an item as (deadline, id), the earliest deadline first.
     fn active(&self, key: &ItemKey) -> Vec<(Instant, ReservationId)> {
         let mut found: Vec<_> = self
             .holds
@@ -235,7 +262,8 @@ impl Model {
             if asked.basket.selection(n).is_some()
                 && record_of(self, &requested_line.item).is_some_and(counts)
             {
-                return Err(invalid(""));
+                let item = requested_line.item.clone();
+                return Err(Rejection::ModeMismatch { item, mode: Mode::Counted });
             }
         }
         let unknown: Vec<ItemKey> = requested_lines
@@ -267,7 +295,8 @@ impl Model {
             return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
         }
 
-        // Item by item in the basket's order, and of one item the earliest first: the order shows in sequences.
+        // Item by item in the order of the basket, and for one item the earliest deadline first. The sequences show
+        // this order.
         for (n, (requested_line, record)) in requested_lines.iter().zip(&known).enumerate() {
             let choice = asked.basket.selection(n);
             while self.offer(record, requested_line, choice).quantity < requested_line.quantity {
@@ -289,7 +318,7 @@ impl Model {
         if !enough {
             return Err(Rejection::InsufficientInventory(short));
         }
-        // The times of what is held count; every line of it has its record.
+        // Only lines that get units limit the times.
         let granted: Vec<&Record> =
             known.iter().filter(|record| lines.iter().any(|line| line.item == record.key)).collect();
         let max = granted.iter().map(|s| self.max_hold(s)).min().expect("a line");
@@ -316,7 +345,8 @@ impl Model {
         Ok(hold)
     }
 
-    /// What each wish gets, as things are; where that is not all of it, what falls short and which units are taken.
+    /// What each requested line gets now. For lines that do not get everything: the shortage and the units that are
+    /// taken.
     fn grant_lines(
         &self,
         asked: &Reserve,
@@ -334,6 +364,7 @@ impl Model {
                     requested: requested_line.quantity,
                     available: offered.quantity,
                     next_expiry_at: self.active(&requested_line.item).first().map(|(deadline, _)| *deadline),
+                    unknown_sections: unknown_sections(record, asked.basket.selection(n)),
                 });
             }
             if offered.quantity > 0 {
@@ -375,7 +406,14 @@ impl Model {
     }
 }
 
-/// The model makes no events; [`same`] leaves them out.
+/// The requested sections that no unit of the item is in.
+fn unknown_sections(record: &Record, choice: Option<&UnitSelection>) -> Vec<Label> {
+    let Some(UnitSelection::BestAvailable(best)) = choice else { return Vec::new() };
+    let is_there = |name: &Label| record.seats.iter().any(|seat| seat.place.section.as_ref() == Some(name));
+    best.sections.iter().filter(|name| !is_there(name)).cloned().collect()
+}
+
+/// The model makes no events, and [`same`] ignores their ids.
 const NO_EVENT: EventId = EventId::from_u128(0);
 
 fn invalid(pointer: &str) -> Rejection {

@@ -1,7 +1,7 @@
 //! Mutation tests for parsers: changes valid examples at random, from a seed, and parses the result. It runs on any toolchain;
 //! `fuzz/` has the coverage-guided form. A parser may refuse any input and must never panic.
 
-use crate::conformance::Random;
+use crate::random::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A parser and its name. The function asserts what must hold for any bytes.

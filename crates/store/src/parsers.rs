@@ -32,9 +32,10 @@ fn hold(bytes: &[u8]) {
 }
 
 /// All parsers of this crate.
-pub const PARSERS: [Parser; 4] = [
+pub const PARSERS: [Parser; 5] = [
     ("event", |bytes| round_trip(bytes, codec::event, codec::put_event)),
     ("hold", hold),
     ("item", |bytes| round_trip(bytes, codec::item, codec::put_item)),
     ("key record", |bytes| round_trip(bytes, codec::key_record, codec::put_key_record)),
+    ("record", |bytes| round_trip(bytes, codec::record, codec::put_record)),
 ];

@@ -1,9 +1,10 @@
 //! Queries, their results, and the pages that lists are read in.
 
-use crate::store::EventRow;
+use crate::event_row::EventRow;
 use std::sync::Arc;
 use stockhold_domain::{
-    Hold, Item, ItemKey, Label, Place, Pool, ReservationId, SeatStates, Status, Unit, UnitStatus,
+    Hold, Item, ItemKey, Label, Place, Pool, Record, RecordKey, RecordKind, ReservationId, SeatStates,
+    Status, Unit, UnitStatus,
 };
 
 /// A read. It sees every command that was answered before the query was submitted.
@@ -52,6 +53,17 @@ pub enum Query {
     },
     /// Pauses of the whole sale and of locations. The pause of a single item is a field of the item.
     Pauses,
+    /// One record.
+    Record(RecordKey),
+    /// A page of the records of a kind, in order of their ids.
+    Records {
+        /// Which kind.
+        kind: RecordKind,
+        /// Id of the last record of the page before.
+        after: Option<Label>,
+        /// Maximum number of records.
+        limit: usize,
+    },
 }
 
 /// Selects a page of items.
@@ -235,4 +247,8 @@ pub enum QueryResult {
     },
     /// Result of [`Query::Pauses`].
     Pauses(Pauses),
+    /// Result of [`Query::Record`]. `None` when there is no such record, or it was deleted.
+    Record(Option<Record>),
+    /// Result of [`Query::Records`], without deleted ones. Only the last page has fewer records than the limit.
+    Records(Vec<Record>),
 }

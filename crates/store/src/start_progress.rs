@@ -23,8 +23,6 @@ pub enum StartStep {
     ApplyLog,
     /// It copies the write-ahead log of the log into its file.
     CheckpointLog,
-    /// It sorts the items for lists.
-    SortItems,
     /// It connects to the database, and brings the schema up to date.
     ConnectToDatabase,
     /// It connects to the read replica.
@@ -33,7 +31,7 @@ pub enum StartStep {
 
 impl StartStep {
     /// Every step, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::Prepare,
         Self::OpenFiles,
         Self::LoadReservations,
@@ -41,7 +39,6 @@ impl StartStep {
         Self::LoadUnits,
         Self::ApplyLog,
         Self::CheckpointLog,
-        Self::SortItems,
         Self::ConnectToDatabase,
         Self::ConnectToReplica,
     ];
@@ -56,7 +53,6 @@ impl StartStep {
             Self::LoadUnits => "load_units",
             Self::ApplyLog => "apply_log",
             Self::CheckpointLog => "checkpoint_log",
-            Self::SortItems => "sort_items",
             Self::ConnectToDatabase => "connect_to_database",
             Self::ConnectToReplica => "connect_to_replica",
         }
@@ -74,7 +70,7 @@ pub struct StartStatus {
     pub total: Option<u64>,
 }
 
-/// See the module. Clones share the progress.
+/// The progress of a start. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct StartProgress(Arc<Counts>);
 

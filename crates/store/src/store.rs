@@ -1,16 +1,7 @@
 //! The [`Store`] trait and its promises. How a store keeps them is up to the adapter.
 
 use crate::job::Job;
-use stockhold_domain::{Event, Item, ItemKey};
-
-/// An event and its position. Positions are dense, start at 1 and follow the commit order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventRow {
-    /// Its position.
-    pub position: u64,
-    /// The event.
-    pub event: Event,
-}
+use stockhold_domain::{Item, ItemKey};
 
 /// Durable storage of stock and reservations.
 ///

@@ -1,6 +1,6 @@
 //! The history of one unit with an id: which events belong to it. All stores use this, so that they return the same.
 
-use crate::store::EventRow;
+use crate::event_row::EventRow;
 use stockhold_domain::{ItemKey, Label, StockChange, Transition, moved};
 
 /// Maximum number of events in the history of a unit. Older ones are left out.
@@ -26,7 +26,7 @@ pub fn for_each_unit<'a>(
             }
         }
         Transition::Stock { change: StockChange::UnitRetired(id), item } => each(&item.key, id, None),
-        Transition::Stock { .. } | Transition::Sale { .. } => {}
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
     }
 }
 

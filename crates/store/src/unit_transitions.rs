@@ -20,7 +20,7 @@ pub fn violations<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &
                 status => vec![format!("{:?}: unit {id:?} was retired as {status:?}", item.key)],
             }
         }
-        Transition::Stock { .. } | Transition::Sale { .. } => Vec::new(),
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! no deadline moves; after a start with an earlier clock time stands still until it has caught up, and never runs back.
 
 use super::{Harness, Options};
-use crate::clock::servers_are_ahead;
+use crate::clock::{servers_are_ahead, set_time_may_stand_still};
 use crate::shim::Clock;
 use crate::spawn::{Build, Launch, Server, server_binary, verify};
 use crate::workload::Tolerance;
@@ -16,10 +16,12 @@ const LOAD_MILLIS: (u64, u64) = (50, 800);
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
     let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let mut harness = Harness::new(options, seed, &binary)?;
+    set_time_may_stand_still(true);
     let result = jumps(&mut harness, options.jumps);
     let server = harness.keep_folder_on_error(result)?;
     let ended = harness.end(server, &format!("{} starts with a clock that jumps", options.jumps));
     servers_are_ahead(0);
+    set_time_may_stand_still(false);
     ended
 }
 

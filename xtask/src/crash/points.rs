@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Longest load until the point is reached; then the server gets SIGTERM, which reaches the points of a stop.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// Longest time without load after that. It is longer than the shortest holds of the load, because a
+/// reserve that finds too few units expires what is due of its item, which can leave the sweeper nothing to do under load.
+const IDLE: Duration = Duration::from_secs(4);
 /// Load where the point lies in a start or a stop.
 const BRIEFLY: Duration = Duration::from_millis(150);
 const PAUSE_MILLIS: u64 = 60;
@@ -190,6 +193,14 @@ fn attempt_once(
                 // Nothing came between requests and their answers.
                 harness.fleet.all_answered()?;
             }
+            if !soon && !seen.happened_now(point, action) {
+                wait_idle(&mut server, action, point, seen)?;
+                let happened = seen.happened_now(point, action);
+                let fate = after(&mut server, action, happened, &mut harness.rng)?;
+                if let Some(ServerFate::Ended(status)) = fate {
+                    return ended_as_ordered(&server, status, action);
+                }
+            }
             if seen.happened_now(point, action) && action != Action::Pause {
                 // It goes on: then it has to do its work.
                 harness.fleet.resolve(address)?;
@@ -207,6 +218,15 @@ fn attempt_once(
         return Ok(());
     }
     ended_as_ordered(&server, status, action)
+}
+
+/// Waits without load until the action has happened or the server has ended.
+fn wait_idle(server: &mut Server, action: Action, point: &str, seen: &FaultHits) -> Outcome<()> {
+    let until = Instant::now() + IDLE;
+    while Instant::now() < until && !seen.happened_now(point, action) && server.process.ended()?.is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 fn tolerance(action: Action) -> Tolerance {

@@ -239,6 +239,7 @@ impl Client {
     }
 
     fn audit(&mut self, address: SocketAddr, depth: Depth) -> Outcome<()> {
+        self.audit_own(address)?;
         let mut asked: BTreeSet<usize> = match depth {
             Depth::Everything => (0..self.known.len()).collect(),
             Depth::Recent => {

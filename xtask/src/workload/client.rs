@@ -3,8 +3,8 @@
 
 use super::Stock;
 use super::known_reservation::{KnownReservation, ReservationState, millis};
-use super::op::{Op, Reserve};
-use crate::clock::wall_millis;
+use super::op::{Op, Reserve, own_item};
+use crate::clock::{time_may_stand_still, wall_millis};
 use crate::http::{Answer, Connection, Request};
 use crate::rng::Rng;
 use crate::{Outcome, fail};
@@ -64,6 +64,8 @@ pub(super) struct Client {
     sold: Vec<usize>,
     /// What was changed or asked since the last audit.
     pub(super) touched: Vec<usize>,
+    /// The client's own item: its version and its total when it is there, else the last version that was answered.
+    own: (u64, Option<u64>),
     /// Sum of acknowledged adjustments per SKU.
     pub(super) deltas: Vec<i64>,
     pub(super) pending: Option<Op>,
@@ -115,6 +117,8 @@ counts! {
     extended: "extended",
     returned: "returned",
     adjusted: "adjusted",
+    made: "items made",
+    deleted: "items deleted",
     replayed: "replays",
     refused: "refused",
     unanswered: "unanswered",
@@ -129,7 +133,7 @@ impl Counts {
     /// Answers of what changed something.
     pub(super) fn effects(&self) -> u64 {
         let kept = self.reserved + self.baskets + self.confirmed + self.extended;
-        kept + self.released + self.returned + self.adjusted
+        kept + self.released + self.returned + self.adjusted + self.made + self.deleted
     }
 }
 
@@ -139,6 +143,7 @@ impl Client {
             prefix,
             rng: Rng::new(!prefix),
             deltas: vec![0; stock.len()],
+            own: (0, None),
             stock,
             short_holds,
             next_number: 1,
@@ -244,6 +249,10 @@ impl Client {
                 (!self.stock[sku].seats).then_some(Op::Adjust { sku, delta, number })
             }
             92..95 if !self.known.is_empty() => Some(Op::Replay { at: self.rng.index(self.known.len()) }),
+            95..97 => Some(match self.own.1 {
+                None => Op::Make { total: self.rng.between(1, 9) },
+                Some(_) => Op::Delete { number },
+            }),
             _ => None,
         }
         .unwrap_or_else(|| self.reserve(number))
@@ -414,6 +423,22 @@ impl Client {
                 self.check(at, answer)
             }
             Op::Adjust { sku, delta, .. } => self.adjusted(sku, delta, answer),
+            // A retry may find that the first try has made it.
+            Op::Make { total } if answer.status == 201 || (retry && answer.status == 200) => {
+                self.counts.made += 1;
+                let version = answer.json()["version"].as_u64().unwrap_or_default();
+                // Versions begin with the server's time, which never goes back.
+                if version < self.own.0 || (version == self.own.0 && !time_may_stand_still()) {
+                    return Err(format!("an item that was made again follows version {}", self.own.0));
+                }
+                self.own = (version, Some(total));
+                Ok(())
+            }
+            Op::Delete { .. } if answer.status == 204 => {
+                self.counts.deleted += 1;
+                self.own.1 = None;
+                Ok(())
+            }
             _ => Err("an answer that was not expected".to_owned()),
         }?;
         Ok(Flow::Settled)
@@ -494,6 +519,18 @@ impl Client {
         {
             self.active.swap_remove(index);
         }
+    }
+
+    /// Whether the client's own item is as it was acknowledged: there, or not.
+    pub(super) fn audit_own(&self, address: SocketAddr) -> Outcome<()> {
+        let answer = Connection::open(address)?.call(&Request::get(own_item(self.prefix)))?;
+        let item = answer.json();
+        let told = (answer.status == 200).then(|| (item["version"].as_u64(), item["total_units"].as_u64()));
+        let expected = self.own.1.map(|total| (Some(self.own.0), Some(total)));
+        if told != expected || ![200, 404].contains(&answer.status) {
+            return fail(format!("the client's own item is not {expected:?}: {}", answer.brief()));
+        }
+        Ok(())
     }
 
     /// The request that made a reservation, again.

@@ -33,10 +33,23 @@ pub(super) enum Op {
         delta: i64,
         number: u64,
     },
+    /// The client's own item is made, with so many units.
+    Make {
+        total: u64,
+    },
+    /// The client's own item is deleted.
+    Delete {
+        number: u64,
+    },
     /// A reserve that was answered, again.
     Replay {
         at: usize,
     },
+}
+
+/// The path of the item that only this client makes and deletes.
+pub(super) fn own_item(client: u64) -> String {
+    format!("/v1/inventory/own-{client}")
 }
 
 /// A reserve: the number makes its key and its owner.
@@ -82,6 +95,15 @@ impl Op {
                     key(*number),
                     json!({"lines": lines, "reason": "harness"}).to_string(),
                 )
+            }
+            Self::Make { total } => Request {
+                method: "PUT",
+                path: own_item(client),
+                key: None,
+                body: Some(json!({"total_units": total}).to_string()),
+            },
+            Self::Delete { number } => {
+                Request { method: "DELETE", path: own_item(client), key: key(*number), body: None }
             }
             Self::Adjust { sku, delta, number } => post(
                 format!("/v1/inventory/{}/adjust", stock[*sku].sku),

@@ -1,4 +1,4 @@
-//! Sending: one try, and tries until there is an answer that says something.
+//! Sends requests: single tries, and retries until there is a conclusive answer.
 
 use super::request::{Request, random_below};
 use crate::wire::Problem;
@@ -25,26 +25,27 @@ const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// Longest piece of an answer that an error shows, in characters.
 const SHOWN_CHARS: usize = 200;
 
-/// Why there is no good answer.
+/// Why a call failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The server said no, and why. A 503 is here when the last try got it.
+    /// The server refused the request. A 503 is reported here when the last try got it.
     Refused(Box<Problem>),
-    /// No answer came, on any try. A command may have taken effect: sent again with the same key, it takes effect once.
+    /// No try got an answer. A command may have taken effect. If it is sent again with the same key, it takes effect
+    /// once.
     Unreachable {
         /// How often the request was sent.
         tries: u32,
-        /// What the last try failed with.
+        /// The error of the last try.
         last: String,
     },
-    /// The answer is not Stockhold's.
+    /// The answer does not come from Stockhold.
     Unexpected {
         /// The HTTP status.
         status: u16,
-        /// What is odd, and how the answer begins.
+        /// What is wrong, and the beginning of the answer.
         what: String,
     },
-    /// The request can't be sent as it is; nothing was.
+    /// The request is invalid and was not sent.
     Unsendable(String),
 }
 
@@ -61,7 +62,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// An answer as it came.
+/// A raw answer.
 #[derive(Clone, Debug)]
 pub struct Raw {
     /// The HTTP status.
@@ -73,13 +74,13 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// The body of a success, or what was refused.
+    /// The body of a successful answer, or the refusal.
     fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.check()?;
         serde_json::from_slice(&self.body).map_err(|error| self.unexpected(&error.to_string()))
     }
 
-    /// For answers whose body says nothing.
+    /// Ignores the body of a successful answer.
     pub(super) fn done(&self) -> Result<(), Error> {
         self.check()
     }
@@ -99,7 +100,7 @@ impl Raw {
         Error::Unexpected { status: self.status, what: format!("{what}; it begins with {begins:?}") }
     }
 
-    /// How long the server wants to be left alone.
+    /// The pause that the server asks for.
     fn retry_after(&self) -> Option<Duration> {
         let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
         Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
@@ -177,7 +178,7 @@ impl Retrying {
         }
     }
 
-    /// Sends once and gives back the body of a success as it comes. Only its beginning has a deadline.
+    /// Sends once and returns the body of a successful answer as a stream. Only its beginning has a deadline.
     pub(super) async fn open(&self, request: &Request) -> Result<Incoming, Error> {
         let http_request = self.prepare(request)?;
         let answer = match tokio::time::timeout(self.timeout, self.http.request(http_request)).await {

@@ -1,4 +1,4 @@
-//! The calls that ask for many at once: lists, events, availabilities, and batches of commands.
+//! Calls for many objects at once: lists, events, availabilities, and batches of commands.
 
 use super::attempt::Error;
 use super::request::{Request, fresh_key, push_parameter};
@@ -8,20 +8,20 @@ use crate::wire::{Command, CommandResult, Event, Item, Page, Reservation, Stocke
 use serde::{Deserialize, Serialize};
 use stockhold_domain::{ReservationId, Status};
 
-/// Which reservations to list: those that all that is given applies to, the newest first.
+/// Selects reservations: those that match all given conditions, the newest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed<'a> {
     /// The owner.
     pub owner_id: Option<&'a str>,
-    /// One of their lines is of this SKU.
+    /// One of their lines has this SKU.
     pub sku: Option<&'a str>,
     /// One of their lines is at this location.
     pub location: Option<&'a str>,
-    /// What their status is now.
+    /// Their current status.
     pub status: Option<Status>,
 }
 
-/// What happened to a reservation, or to a unit.
+/// The events of a reservation or of a unit.
 #[derive(Deserialize)]
 pub(super) struct History {
     pub(super) data: Vec<Event>,
@@ -63,7 +63,7 @@ impl Client {
         Ok(history.data)
     }
 
-    /// Committed events after a position, oldest first. The page's `next_cursor` is the position to go on after.
+    /// Committed events after a position, the oldest first. The page's `next_cursor` is the position of the next page.
     pub async fn events(&self, after: u64, limit: Option<usize>) -> Result<Page<Event>, Error> {
         let mut path = format!("/v1/events?after={after}");
         push_parameter(&mut path, "limit", limit.map(|limit| limit.to_string()).as_deref());
@@ -92,7 +92,8 @@ impl Client {
         Ok(found.items)
     }
 
-    /// Up to 8,192 commands, each judged on its own, in order. A key is made for each that has none.
+    /// Up to 8,192 commands in order. Each succeeds or fails on its own. A key is generated for each command without
+    /// one.
     pub async fn commands(&self, mut commands: Vec<Command>) -> Result<Vec<CommandResult>, Error> {
         #[derive(Serialize)]
         struct Body {

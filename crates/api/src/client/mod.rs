@@ -1,7 +1,7 @@
-//! A typed client. It sends an idempotency key with every command that takes one, and repeats a request that got no
-//! answer or a 503 with the same key, so that what it reports as done was done once.
+//! A typed client. It sends an idempotency key with every command that takes one. It repeats a request that got no
+//! answer or a 503, with the same key, so a command that it reports as done took effect once.
 //!
-//! It never repeats a refusal: whether to ask again for what is sold out is the caller's decision.
+//! It never repeats a refusal. Whether to try again for something that is sold out is the caller's decision.
 
 mod attempt;
 mod lists;
@@ -33,29 +33,29 @@ pub struct Client {
     http: Retrying,
 }
 
-/// Which item: a SKU, and a location unless it is the default one.
+/// An item: a SKU, and a location unless it is the default one.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
-    /// What.
+    /// The SKU.
     pub sku: &'a str,
-    /// Where.
+    /// The location.
     pub location: Option<&'a str>,
 }
 
 impl Client {
-    /// Speaks to the server at `base`, like `http://127.0.0.1:8101`. Nothing is sent yet.
+    /// A client of the server at `base`, for example `http://127.0.0.1:8101`. It sends nothing yet.
     pub fn new(base: &str) -> Result<Self, Error> {
         Ok(Self { http: Retrying::new(base, TRIES, TRY_TIMEOUT)? })
     }
 
-    /// Sends a request at most so many times, each for at most so long, instead of [`TRIES`] and [`TRY_TIMEOUT`].
+    /// Sets the number of tries and the time of each, instead of [`TRIES`] and [`TRY_TIMEOUT`].
     pub fn with_patience(mut self, tries: NonZeroU32, timeout: Duration) -> Self {
         self.http.set_patience(tries, timeout);
         self
     }
 
-    /// Creates an item or sets its figures. With a version the item must have it, and then the request is sent only
-    /// once: a second try could not tell its own success from another's change.
+    /// Creates an item or sets its stock. With a version, the item must have that version. The request is then sent
+    /// only once, because a second try could not tell its own success from another caller's change.
     pub async fn put_stock(&self, at: At<'_>, stock: &Stock, version: Option<u64>) -> Result<Item, Error> {
         let mut request = Request::new("PUT", at.path("")).json(stock)?;
         if let Some(version) = version {
@@ -64,7 +64,7 @@ impl Client {
         self.http.read(request).await
     }
 
-    /// Moves an item's total. A key is made when none is given.
+    /// Changes an item's total by a difference. A key is generated when none is given.
     pub async fn adjust(
         &self,
         at: At<'_>,
@@ -80,6 +80,11 @@ impl Client {
         self.http.read(Request::new("POST", at.path("/adjust")).json(&Body { delta, reason })?.key(key)).await
     }
 
+    /// Deletes an item that is not in use. A key is made when none is given.
+    pub async fn delete_item(&self, at: At<'_>, key: Option<&str>) -> Result<(), Error> {
+        self.http.send(Request::new("DELETE", at.path("")).key(key)).await?.done()
+    }
+
     /// One item.
     pub async fn item(&self, at: At<'_>) -> Result<Item, Error> {
         self.http.read(Request::new("GET", at.path(""))).await
@@ -90,7 +95,7 @@ impl Client {
         self.http.read(Request::new("GET", at.path("/available"))).await
     }
 
-    /// Holds units of one item. A key is made when none is given.
+    /// Holds units of one item. A key is generated when none is given.
     pub async fn reserve(
         &self,
         at: At<'_>,
@@ -109,7 +114,7 @@ impl Client {
             .await
     }
 
-    /// Holds a basket: all of its lines, or as the terms say. A key is made when none is given.
+    /// Holds a basket: all of its lines, or as the terms say. A key is generated when none is given.
     pub async fn reserve_basket(
         &self,
         lines: &[RequestedLine],
@@ -126,7 +131,7 @@ impl Client {
         self.http.read(request.key(key)).await
     }
 
-    /// Turns a hold into a sale. A key is made when none is given.
+    /// Turns a hold into a sale. A key is generated when none is given.
     pub async fn confirm(
         &self,
         id: ReservationId,
@@ -142,7 +147,7 @@ impl Client {
         self.http.read(request.key(key)).await
     }
 
-    /// Gives a hold's units back. Repeating it does no harm, so it takes no key.
+    /// Releases a hold. A repetition changes nothing, so it takes no key.
     pub async fn release(&self, id: ReservationId, reason: Option<&str>) -> Result<(), Error> {
         let mut path = reservation(id, "");
         if let Some(reason) = reason {
@@ -152,7 +157,7 @@ impl Client {
         self.http.send(Request::new("DELETE", path)).await?.done()
     }
 
-    /// Moves a hold's deadline to so many seconds from now. A key is made when none is given.
+    /// Moves a hold's deadline to this many seconds from now. A key is generated when none is given.
     pub async fn extend(
         &self,
         id: ReservationId,
@@ -167,7 +172,7 @@ impl Client {
         self.http.read(request.key(key)).await
     }
 
-    /// Takes sold units back; without lines, all of them. A key is made when none is given.
+    /// Returns sold units; without lines, all of them. A key is generated when none is given.
     pub async fn return_units(
         &self,
         id: ReservationId,
@@ -202,19 +207,19 @@ impl Client {
         self.http.read(Request::new("POST", path)).await
     }
 
-    /// How the sale of everything stands, or that of one location.
+    /// The pauses of the whole sale, or of one location.
     pub async fn sale(&self, location: Option<&str>) -> Result<Sale, Error> {
         let mut path = "/v1/sale".to_owned();
         request::push_location(&mut path, location);
         self.http.read(Request::new("GET", path)).await
     }
 
-    /// Sends anything, once, and gives back whatever was answered. `path` is sent as it is.
+    /// Sends any request once and returns the raw answer. `path` is sent unchanged.
     pub async fn send_raw(&self, method: &str, path: &str, body: &[u8]) -> Result<Raw, Error> {
         self.send_raw_with(method, path, &[], body).await
     }
 
-    /// The same with headers of the caller's own.
+    /// Like [`Client::send_raw`], with further headers.
     pub async fn send_raw_with(
         &self,
         method: &str,
@@ -225,8 +230,8 @@ impl Client {
         self.http.send_once(&Request::new(method, path.to_owned()).bytes(body).headers(headers)).await
     }
 
-    /// Follows the events after a position as they are committed. One connection; a caller that reads on after its end begins
-    /// again after the last position that was seen, and misses nothing.
+    /// Follows the events after a position as they are committed, on one connection. A caller that starts again after
+    /// the last position that it has seen misses nothing.
     pub async fn follow(&self, after: u64) -> Result<EventStream, Error> {
         let position = after.to_string();
         let headers = [("accept", "text/event-stream"), ("last-event-id", position.as_str())];
@@ -234,7 +239,8 @@ impl Client {
         self.http.open(&request).await.map(EventStream::new)
     }
 
-    /// The position of the newest event, 0 before the first. A stream without a position begins there and says so.
+    /// The position of the newest event, 0 before the first one. A stream without a position begins there and reports
+    /// it.
     pub async fn newest_position(&self) -> Result<u64, Error> {
         let headers = [("accept", "text/event-stream")];
         let request = Request::new("GET", "/v1/events/stream".to_owned()).headers(&headers);

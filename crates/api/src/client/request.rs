@@ -1,4 +1,4 @@
-//! One request as it is sent, the same bytes and the same key on every try.
+//! One request: every try sends the same bytes and the same key.
 
 use super::Error;
 use bytes::Bytes;
@@ -32,7 +32,7 @@ impl Request {
         self
     }
 
-    /// Takes the caller's key, or makes one.
+    /// Uses the caller's key, or generates one.
     pub(super) fn key(mut self, key: Option<&str>) -> Self {
         self.key = Some(key.map_or_else(fresh_key, quoted));
         self
@@ -49,13 +49,13 @@ impl Request {
         self
     }
 
-    /// Whether a second try means the same as the first.
+    /// Whether the request may be repeated.
     pub(super) fn repeatable(&self) -> bool {
         self.if_match.is_none()
     }
 }
 
-/// Keys go quoted, so that no character of theirs is taken for a quotation mark.
+/// Keys are sent quoted, so that a quotation mark in a key is escaped.
 fn quoted(key: &str) -> String {
     let mut text = String::with_capacity(key.len() + 2);
     text.push('"');
@@ -75,7 +75,8 @@ pub(super) fn fresh_key() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// Appends a path segment or a query value, percent-encoded but for what RFC 3986 calls unreserved.
+/// Appends a path segment or a query value. Everything is percent-encoded except the unreserved characters of RFC
+/// 3986.
 pub(super) fn push_encoded(path: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {

@@ -6,17 +6,17 @@ use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use std::time::Duration;
 
-/// How long nothing may come: a server that has nothing to say says so every 15 seconds.
+/// Longest time without data. A server without events sends a comment every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(45);
-/// Longest event that is read, in bytes: one with 2,000 lines fits, and so does one of units that came in the longest body,
-/// each with the position that it was given.
+/// Longest event that is read, in bytes. An event with 2,000 lines fits, and so does one of all units that fit into
+/// the longest body.
 const EVENT_BYTES: usize = 16 * 1024 * 1024;
 const _: () = assert!(EVENT_BYTES >= 2 * crate::decode::UNITS_BODY_BYTES);
 
-/// An event as it was pushed.
+/// An event of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamedEvent {
-    /// Where the stream goes on after it: its position.
+    /// Its position, from which a stream can continue.
     pub id: String,
     /// Its type.
     pub event: String,
@@ -24,7 +24,7 @@ pub struct StreamedEvent {
     pub data: String,
 }
 
-/// A connection that events come from.
+/// A connection to an event stream.
 #[derive(Debug)]
 pub struct EventStream {
     body: Incoming,
@@ -37,7 +37,7 @@ impl EventStream {
         Self { body, lines: Lines::default(), event: StreamedEvent::default() }
     }
 
-    /// The next event; `None` when the server has ended the stream. After an error nothing more comes.
+    /// The next event. `None` when the server has ended the stream. After an error there are no more events.
     pub async fn next(&mut self) -> Result<Option<StreamedEvent>, Error> {
         loop {
             while let Some(line) = self.lines.next() {
@@ -67,7 +67,7 @@ impl EventStream {
         }
     }
 
-    /// Reads what has come; false at the end of the stream.
+    /// Reads data. Returns `false` at the end of the stream.
     async fn read_frame(&mut self) -> Result<bool, Error> {
         let broken = |what: String| Error::Unreachable { tries: 1, last: what };
         let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
@@ -86,7 +86,7 @@ impl EventStream {
     }
 }
 
-/// What has come and is not a whole line yet.
+/// Received data that is not a complete line.
 #[derive(Debug, Default)]
 struct Lines(Vec<u8>);
 
@@ -102,12 +102,12 @@ impl Lines {
     }
 }
 
-/// Adds a line to the event; an empty one ends it.
+/// Adds a line to the event. An empty line ends it.
 fn take(event: &mut StreamedEvent, line: &str) -> Option<StreamedEvent> {
     if line.is_empty() {
         let id = event.id.clone();
         let done = std::mem::take(event);
-        // An id holds until there is another one.
+        // An id is valid until the next one.
         event.id = id;
         return (!done.data.is_empty()).then_some(done);
     }
@@ -122,7 +122,7 @@ fn take(event: &mut StreamedEvent, line: &str) -> Option<StreamedEvent> {
             }
             event.data.push_str(value);
         }
-        // A comment, which keeps the connection alive, or what is not known.
+        // A comment, which keeps the connection alive, or an unknown field.
         _ => {}
     }
     None

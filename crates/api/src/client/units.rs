@@ -8,17 +8,17 @@ use crate::wire::{Event, Page, PostedUnit, Reservation, SeatMap, Terms, Unit, Un
 use serde::Serialize;
 use stockhold_domain::ReservationId;
 
-/// Which units to list: those that all that is given applies to, in the order of their claims.
+/// Selects units: those that match all given conditions, in claim order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnitsListed<'a> {
-    /// How they stand: `available`, `held` or `sold`.
+    /// Their status: `available`, `held` or `sold`.
     pub status: Option<&'a str>,
-    /// Which section they are of.
+    /// Their section.
     pub section: Option<&'a str>,
 }
 
 impl Client {
-    /// Adds units to an item of mode `units`. Those that are there and the same stay, so repeating it does no harm.
+    /// Adds units to an item of mode `units`. Equal units that exist stay, so a repetition changes nothing.
     pub async fn add_units(&self, at: At<'_>, units: &[PostedUnit]) -> Result<UnitsAdded, Error> {
         #[derive(Serialize)]
         struct Body<'a> {
@@ -42,32 +42,32 @@ impl Client {
         self.http.read(Request::new("GET", path)).await
     }
 
-    /// One unit: where it stands, and who has it.
+    /// One unit: its status, and the reservation that has it.
     pub async fn unit(&self, at: At<'_>, unit_id: &str) -> Result<Unit, Error> {
         self.http.read(Request::new("GET", at.path(&tail(unit_id, "")))).await
     }
 
-    /// What moved a unit since it was added, oldest first: the newest 64 events at most.
+    /// The events that changed a unit since it was added, the oldest first: at most the newest 64.
     pub async fn unit_history(&self, at: At<'_>, unit_id: &str) -> Result<Vec<Event>, Error> {
         let history: History =
             self.http.read(Request::new("GET", at.path(&tail(unit_id, "/events")))).await?;
         Ok(history.data)
     }
 
-    /// Lets go of a unit that nobody holds or has bought. A try whose answer was lost may have done so: then the next one
-    /// is refused with `unknown_unit`.
+    /// Retires a unit that is neither held nor sold. If the answer of a try was lost, the next try may be refused with
+    /// `unknown_unit`.
     pub async fn retire_unit(&self, at: At<'_>, unit_id: &str) -> Result<(), Error> {
         self.http.send(Request::new("DELETE", at.path(&tail(unit_id, "")))).await?.done()
     }
 
-    /// Where every unit of an item stands; with the units themselves, if they are wanted.
+    /// The status of every unit of an item, and the units themselves if requested.
     pub async fn seat_map(&self, at: At<'_>, layout: bool) -> Result<SeatMap, Error> {
         let mut path = at.path("/seat-map");
         push_parameter(&mut path, "layout", Some(if layout { "true" } else { "false" }));
         self.http.read(Request::new("GET", path)).await
     }
 
-    /// Holds units of one item, by their ids or the best there are. A key is made when none is given.
+    /// Holds units of one item: named ones, or the best available. A key is generated when none is given.
     pub async fn reserve_units(
         &self,
         at: At<'_>,
@@ -85,7 +85,7 @@ impl Client {
         self.http.read(Request::new("POST", at.path("/reserve")).json(&Body { wish, terms })?.key(key)).await
     }
 
-    /// Takes sold units back by their ids, whichever lines have them. A key is made when none is given.
+    /// Returns sold units by their ids, from any line. A key is generated when none is given.
     pub async fn return_named(
         &self,
         id: ReservationId,

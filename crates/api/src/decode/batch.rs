@@ -1,15 +1,15 @@
-//! Many at once: `POST /v1/commands` and `POST /v1/availability`.
+//! Batches: `POST /v1/commands` and `POST /v1/availability`.
 //!
-//! A batch is read in one go, straight into commands. Only when that fails is it read again, command by command, to tell
-//! a fault inside one command, which is that command's own, from a fault of the whole.
+//! A batch is read at once, directly into commands. If that fails, it is read again command by command. An error
+//! inside one command then concerns only that command, and any other error concerns the whole batch.
 
 use super::body::{self, LineBody};
 use super::field::FulfilmentWord;
 use super::field::{
-    Delta, Flag, Id, Key, ModeWord, Object, Op, Quantity, Stock, Text, Together, Ttl, given, setting,
+    Delta, Flag, Id, JsonObject, Key, ModeWord, Op, Quantity, Stock, Text, Together, Ttl, given, setting,
 };
 use super::terms::{self, body_with_terms};
-use super::units::{AttributesField, Wish};
+use super::units::{AttributesField, LineUnits};
 use super::{DEFAULT_LOCATION, Invalid, Keyed, basket, both, path, single};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -55,7 +55,9 @@ fn count(pointer: &str, what: &str, most: usize, found: usize) -> Invalid {
 }
 
 fn read(body: &[u8]) -> Result<Many<Result<Keyed<'_>, Invalid>>, Invalid> {
-    if let Ok(Object(BatchBody { commands })) = serde_json::from_slice::<Object<BatchBody<Ready<'_>>>>(body) {
+    if let Ok(JsonObject(BatchBody { commands })) =
+        serde_json::from_slice::<JsonObject<BatchBody<Ready<'_>>>>(body)
+    {
         return Ok(Many {
             all: commands.all.into_iter().map(|ready| ready.0).collect(),
             found: commands.found,
@@ -78,30 +80,30 @@ struct ItemsBody {
     items: Many<ItemKey>,
 }
 
-/// The first of many, no more than there may be, and how many there were.
+/// The first elements of a list, at most the limit, and the number of all elements.
 struct Many<T> {
     all: Vec<T>,
     found: usize,
 }
 
-/// What a [`Many`] is of.
+/// The elements of a [`Many`].
 trait Bounded<'de>: Sized {
     /// What it is read from.
     type From: Deserialize<'de>;
-    /// Most of them.
+    /// The limit.
     const MOST: usize;
 
     fn made(from: Self::From) -> Self;
 }
 
-/// A command that could be read; what is wrong with it, if something is, only the fields together could show.
+/// A command whose fields were read one by one. Errors of their combination are found later.
 struct Ready<'a>(Result<Keyed<'a>, Invalid>);
 
 impl<'de: 'a, 'a> Bounded<'de> for Ready<'a> {
-    type From = Object<CommandBody<'a>>;
+    type From = JsonObject<CommandBody<'a>>;
     const MOST: usize = COMMANDS;
 
-    fn made(Object(body): Self::From) -> Self {
+    fn made(JsonObject(body): Self::From) -> Self {
         Self(command(body))
     }
 }
@@ -116,10 +118,10 @@ impl<'de: 'a, 'a> Bounded<'de> for &'a RawValue {
 }
 
 impl Bounded<'_> for ItemKey {
-    type From = Object<ItemBody>;
+    type From = JsonObject<ItemBody>;
     const MOST: usize = ITEMS;
 
-    fn made(Object(body): Self::From) -> Self {
+    fn made(JsonObject(body): Self::From) -> Self {
         Self::new(body.location.as_ref().map_or(&*DEFAULT_LOCATION, |text| &text.0), &body.sku.0)
     }
 }
@@ -161,14 +163,14 @@ struct ItemBody {
     location: Option<Text>,
 }
 
-// The fields of all commands. `op` says which of them a command has.
+// The fields of all commands. `op` decides which of them a command may have.
 body_with_terms! {
 struct CommandBody<'a> {
     op: Op,
     #[serde(default, deserialize_with = "given")]
     owner_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
-    lines: Option<Vec<Object<LineBody>>>,
+    lines: Option<Vec<JsonObject<LineBody>>>,
     #[serde(default, deserialize_with = "given")]
     sku: Option<Text>,
     #[serde(default, deserialize_with = "given")]
@@ -214,8 +216,8 @@ struct CommandBody<'a> {
 
 impl CommandBody<'_> {
     /// What it says of units, which it says no longer.
-    fn take_wish(&mut self) -> Wish {
-        Wish {
+    fn take_wish(&mut self) -> LineUnits {
+        LineUnits {
             quantity: self.quantity.take(),
             units: self.units.take(),
             adjacent: self.adjacent.take(),
@@ -287,7 +289,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
             safety_stock: body.safety_stock.map(|units| units.0),
             default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
             max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
-            // Null is not read here: only the single route clears the metadata of an item.
+            // `null` is refused here: only the single route clears the metadata of an item.
             metadata: terms.metadata.map_or(Patch::Keep, Patch::Set),
             expected: None,
         }),
@@ -309,7 +311,7 @@ fn item(sku: Option<Text>, location: Option<&Text>) -> Result<ItemKey, Invalid> 
     Ok(super::key_at(location.map(|text| &text.0), &required(sku, "/sku")?.0))
 }
 
-fn reserve(body: CommandBody<'_>, wish: Wish, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {
+fn reserve(body: CommandBody<'_>, wish: LineUnits, terms: OptionalTerms) -> Result<Keyed<'_>, Invalid> {
     let owner_id = required(body.owner_id, "/owner_id")?.0;
     let basket = match (body.lines, body.sku) {
         (Some(_), Some(_)) => {

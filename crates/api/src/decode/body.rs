@@ -4,7 +4,8 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, Flag, FulfilmentWord, Key, ModeWord, Object, Quantity, Stock, Text, Together, Ttl, given, setting,
+    Delta, Flag, FulfilmentWord, JsonObject, Key, ModeWord, Quantity, Stock, Text, Together, Ttl, given,
+    setting,
 };
 use super::metadata::Metadata;
 use super::terms::body_with_terms;
@@ -38,7 +39,7 @@ pub(super) struct ReserveBody<'a> {
 body_with_terms! {
 pub(super) struct BasketBody<'a> {
     pub(super) owner_id: Text,
-    pub(super) lines: Vec<Object<LineBody>>,
+    pub(super) lines: Vec<JsonObject<LineBody>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) ttl_seconds: Option<Ttl>,
     #[serde(borrow, default, deserialize_with = "given")]
@@ -88,7 +89,7 @@ pub(super) struct ExtendBody<'a> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReturnBody<'a> {
     #[serde(default, deserialize_with = "given")]
-    pub(super) lines: Option<Vec<Object<LineBody>>>,
+    pub(super) lines: Option<Vec<JsonObject<LineBody>>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) units: Option<Vec<Text>>,
     pub(super) reason: Text,
@@ -129,16 +130,16 @@ pub(super) struct SaleBody {
     pub(super) reason: Option<Text>,
 }
 
-/// Reads a body. What is wrong with one is looked for only when it can't be read: the second reading keeps track of
-/// where it is, which costs several times as much.
+/// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as
+/// much.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
-    match serde_json::from_slice::<Object<T>>(body) {
-        Ok(Object(read)) => Ok(read),
+    match serde_json::from_slice::<JsonObject<T>>(body) {
+        Ok(JsonObject(read)) => Ok(read),
         Err(error) => Err(explain::<T>(body, &error)),
     }
 }
 
-/// The same where a body may be left out.
+/// Reads a body that may be left out.
 pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());

@@ -1,9 +1,9 @@
-//! What is wrong with a body that could not be read, in the words of somebody who has to put it right.
+//! Explains the errors of a body that could not be read, in words that help to correct it.
 //!
-//! The parser's messages are cut where its own format puts the parts, never where a caller's text could; what a
-//! caller wrote is shown clipped.
+//! The parser's messages are split only at places that its own format defines, never inside a caller's text. A
+//! caller's text is shortened.
 
-use super::field::Object;
+use super::field::JsonObject;
 use super::{Invalid, MAX_FAULTS};
 use serde::de::value::MapDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -26,7 +26,7 @@ pub(super) fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json
         return Invalid::new("", "must be a JSON object, found an empty body");
     }
     let mut from = serde_json::Deserializer::from_slice(body);
-    match serde_path_to_error::deserialize::<_, Object<T>>(&mut from) {
+    match serde_path_to_error::deserialize::<_, JsonObject<T>>(&mut from) {
         Err(found) => {
             let (pointer, detail) = fault(&found);
             let mut invalid = Invalid::new(pointer, detail);
@@ -70,7 +70,7 @@ fn add_faults_of_other_members<'a, T: Deserialize<'a>>(body: &'a [u8], invalid: 
             continue;
         }
         add(invalid, at, detail);
-        // Its value is wrong, but it is not missing.
+        // The member exists and its value is wrong.
         good.extend(placeholder::<T>(&member.0));
     }
     while let Err(error) = read_members::<T>(&good) {
@@ -96,7 +96,7 @@ fn pointer_to(name: &str) -> String {
     pointer
 }
 
-/// The member that is missing, if that is the error.
+/// The missing member, if that is the error.
 fn is_missing(error: &serde_path_to_error::Error<serde_json::Error>) -> Option<String> {
     quoted(&message(error.inner()), "missing field `").map(str::to_owned)
 }
@@ -124,7 +124,7 @@ fn read_members<'a, T: Deserialize<'a>>(
     serde_path_to_error::deserialize(MapDeserializer::new(members))
 }
 
-/// The members of a JSON object, in its order. A name that occurs twice stays twice.
+/// The members of a JSON object, in order. A repeated name is kept.
 struct Members<'a>(Vec<Member<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -234,7 +234,7 @@ fn quoted<'m>(message: &'m str, prefix: &str) -> Option<&'m str> {
 fn found(unexpected: &str) -> String {
     let number = ["integer `", "floating point `", "boolean `"];
     if let Some(value) = number.iter().find_map(|kind| quoted(unexpected, kind)) {
-        // A number that no integer holds has lost its digits.
+        // A number that fits no integer type was rounded by the parser, so its text is used.
         let large = value.parse::<f64>().is_ok_and(|value| value.abs() >= TWO_TO_THE_63);
         return if large { "a number that is too large".to_owned() } else { value.to_owned() };
     }

@@ -1,7 +1,6 @@
-//! What one field may hold: each type reads one JSON value, checks it, and says what would have been right.
+//! Types of fields. Each reads one JSON value, checks it, and describes what would be right.
 //!
-//! The words of an expectation never contain `, expected `, which is where [`super::explain`] cuts the parser's
-//! messages.
+//! An expectation must not contain `, expected `, because [`super::explain`] splits the parser's messages there.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
@@ -10,31 +9,31 @@ use std::fmt;
 use std::marker::PhantomData;
 use stockhold_domain::{Fulfilment, Label, Mode, Patch, ReservationId, Seconds};
 
-/// A field that was given: `null` is not "left out".
+/// A given field. `null` does not count as left out.
 pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-/// A setting of an item's own: `null` takes it back.
+/// A setting of an item. `null` clears it.
 pub(super) fn setting<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Patch<T>, D::Error> {
     Ok(Option::deserialize(from)?.map_or(Patch::Clear, Patch::Set))
 }
 
 /// A JSON object. (Derived structs read arrays too, by position.)
-pub(super) struct Object<T>(pub(super) T);
+pub(super) struct JsonObject<T>(pub(super) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Members<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = Object<T>;
+            type Value = JsonObject<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JsonObject<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(JsonObject)
             }
         }
         from.deserialize_map(Members(PhantomData))
@@ -74,7 +73,7 @@ field! {
 }
 
 field! {
-    /// Requested units. The rules judge the upper bound, up to the largest integer.
+    /// Requested units. The rules check the upper limit.
     Quantity(u64), deserialize_u64, "a whole number from 1 to 1,000,000",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
         if number == 0 {
@@ -143,7 +142,7 @@ field! {
 }
 
 field! {
-    /// Units that are to stay together.
+    /// Smallest group of adjacent units.
     Together(u32), deserialize_u64, "a whole number from 1 to 10,000",
     fn visit_u64<E: Error>(self, number: u64) -> Result<Together, E> {
         let within = u32::try_from(number).ok().filter(|_| (1..=stockhold_domain::limits::LINE_UNITS).contains(&number));
@@ -164,7 +163,7 @@ field! {
 }
 
 field! {
-    /// What to do with a line that does not fit.
+    /// What happens to a line for which too little is available.
     #[derive(Default)]
     FulfilmentWord(Fulfilment), deserialize_str, "\"all\" or \"partial\"",
     fn visit_str<E: Error>(self, word: &str) -> Result<FulfilmentWord, E> {
@@ -200,7 +199,7 @@ impl Op {
         }
     }
 
-    /// The fields that go with it, for those who named another.
+    /// Its fields, for error texts.
     pub(super) fn fields(self) -> &'static str {
         match self {
             Self::Reserve => {
@@ -256,7 +255,7 @@ field! {
     }
 }
 
-// The words above name the limits; these keep them true.
+// The texts above contain limits. These assertions keep them correct.
 const _: () = assert!(stockhold_domain::limits::LABEL_BYTES == 128);
 const _: () = assert!(stockhold_domain::limits::LINE_QUANTITY == 1_000_000);
 const _: () = assert!(stockhold_domain::limits::TOTAL_UNITS == 1_000_000_000_000);
@@ -265,7 +264,7 @@ const _: () = assert!(stockhold_domain::limits::LINE_UNITS == 10_000);
 const _: () = assert!(stockhold_domain::limits::TTL_MIN_SECONDS == 1);
 const _: () = assert!(stockhold_domain::limits::TTL_CEILING_SECONDS == 2_592_000);
 
-/// An idempotency key; what it may be is judged with the header's.
+/// An idempotency key. It is checked together with the header's.
 pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {

@@ -1,4 +1,4 @@
-//! The headers that commands read: `Idempotency-Key`, `If-Match`, `If-None-Match`, `Content-Type`.
+//! The headers of commands: `Idempotency-Key`, `If-Match`, `If-None-Match`, `Content-Type`.
 
 use super::Invalid;
 use super::explain::clip;
@@ -32,7 +32,7 @@ pub fn idempotency_key<'a>(
     Ok(Some(key))
 }
 
-/// The host, where there has to be one.
+/// Checks the `Host` header.
 pub fn host(needed: bool, host: Option<&[u8]>) -> Result<(), Invalid> {
     match host {
         None if needed => Err(Invalid::header("/Host", "is required by HTTP/1.1")),
@@ -40,7 +40,7 @@ pub fn host(needed: bool, host: Option<&[u8]>) -> Result<(), Invalid> {
     }
 }
 
-/// For routes whose commands each have a key of their own.
+/// Refuses the header on routes whose commands have keys of their own.
 pub fn no_idempotency_key(given: bool) -> Result<(), Invalid> {
     if given {
         let detail = "is not read by this route: put an idempotency_key into each command";
@@ -49,7 +49,7 @@ pub fn no_idempotency_key(given: bool) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// What a key may be.
+/// Checks a key.
 pub(super) fn check_key(key: &str) -> Result<(), String> {
     if key.is_empty() {
         return Err("must not be empty".to_owned());
@@ -83,7 +83,7 @@ fn unquoted(text: &str) -> Result<Cow<'_, str>, &'static str> {
     Err("opens with a quotation mark and does not close with one")
 }
 
-/// A header that says what the item of a change has to be like, with its value.
+/// A header with the precondition of a change, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match<'a> {
     /// `If-Match`
@@ -93,7 +93,7 @@ pub enum Match<'a> {
 }
 
 impl Match<'_> {
-    /// What it asks for (RFC 9110, 13.1.1 and 13.1.2). A well-formed `ETag` that no version of ours has matches nothing.
+    /// The precondition (RFC 9110, 13.1.1 and 13.1.2). A well-formed `ETag` of another form matches nothing.
     pub(super) fn expected(self) -> Result<Precondition, Invalid> {
         match self {
             Self::If(header) => {
@@ -116,8 +116,8 @@ impl Match<'_> {
     }
 }
 
-/// The versions in a list of `ETag`s. A weak one is never the same as another, and only the form that
-/// [`crate::encode::etag`] gives is a version's.
+/// The versions in a list of `ETag`s. A weak `ETag` never matches, and only the form of [`crate::encode::etag`] is a
+/// version.
 fn versions(text: &str) -> Option<Precondition> {
     const BLANK: [char; 2] = [' ', '\t'];
     let mut rest = text.trim_matches(BLANK);
@@ -144,12 +144,12 @@ fn versions(text: &str) -> Option<Precondition> {
     }
 }
 
-/// What a precondition asks for, if there is one.
+/// The precondition, if there is one.
 pub(super) fn expected(precondition: Option<Match<'_>>) -> Result<Option<Precondition>, Invalid> {
     precondition.map(Match::expected).transpose()
 }
 
-/// For routes that change something else than an item, or nothing: what was meant to hold a change back would not.
+/// Refuses preconditions on routes that do not honour them, because they would have no effect.
 pub fn no_precondition(given: bool, none: bool) -> Result<(), Invalid> {
     if !given {
         return Ok(());
@@ -157,7 +157,7 @@ pub fn no_precondition(given: bool, none: bool) -> Result<(), Invalid> {
     let (pointer, who) = if none {
         (NONE_MATCH_POINTER, "only where an item is set")
     } else {
-        (MATCH_POINTER, "only where an item is set or adjusted")
+        (MATCH_POINTER, "only where an item is set, adjusted or deleted")
     };
     Err(Invalid::header(pointer, format!("is read {who}: leave it out")))
 }

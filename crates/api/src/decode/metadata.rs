@@ -1,5 +1,5 @@
-//! Metadata: the caller's own JSON object, brought into one form (members sorted by name, no whitespace, shortest
-//! escapes), so that the same object in other bytes is the same request. Numbers keep the digits they came with.
+//! Metadata: the caller's own JSON object in canonical form (members sorted by name, no whitespace, shortest escapes),
+//! so that equal objects are equal requests. Numbers keep their digits.
 
 use super::JSON_DEPTH;
 use serde::de::{Deserialize, Deserializer, Error};
@@ -49,7 +49,7 @@ fn check_length(out: &str) -> Result<(), Cow<'static, str>> {
 
 const _: () = assert!(METADATA_BYTES == 2_048);
 
-/// Walks over text that the parser has found to be one JSON value.
+/// A reader of text that is known to be one JSON value.
 struct Scan<'t> {
     text: &'t str,
     at: usize,
@@ -66,7 +66,7 @@ impl<'t> Scan<'t> {
             }
             _ => {
                 let word = self.word();
-                // Common parsers have to be able to read it back.
+                // Common parsers must be able to read it.
                 if word.parse().is_ok_and(f64::is_infinite) {
                     let word = super::explain::clip(word);
                     return Err(format!("has a number that is out of range: {word}").into());

@@ -1,9 +1,9 @@
-//! From a request's path, query, headers and body to a command of the rules.
+//! Decodes the path, query, headers and body of a request into a command of the rules.
 //!
-//! Every function takes the parts as they came (still percent-encoded) and answers with all faults that it finds. Each has
-//! a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a header. Within a member of
-//! the body only the first fault is found. Nothing is looked up here and no limit of the stock is judged: a quantity over
-//! the line limit is read, and the rules refuse it.
+//! Every function takes the parts as they were received (still percent-encoded) and returns all errors that it finds.
+//! Each error has a pointer: RFC 6901 into the body, and `/{name}` for a path parameter, a query parameter or a
+//! header. Within a member of the body only the first error is found. Nothing is looked up here, and limits of the
+//! rules are not checked: a quantity above the line limit is decoded, and the rules refuse it.
 
 mod batch;
 mod body;
@@ -23,7 +23,7 @@ pub use lists::{PAGE_DEFAULT, PAGE_LIMIT, events, reservations, shelf, stream};
 pub(crate) use path::uuid;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 
-use units::Wish;
+use units::LineUnits;
 
 use body::{
     AdjustBody, BasketBody, ConfirmBody, ExtendBody, LineBody, ReserveBody, ReturnBody, SaleBody, StockBody,
@@ -32,8 +32,9 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use stockhold_domain::limits::BASKET_LINES;
 use stockhold_domain::{
-    AdjustStock, Basket, BasketError, Command, Confirm, Extend, FieldError, ItemKey, Label, Release,
-    RequestedLine, ReservationId, Reserve, ReserveTerms, Return, ReturnSelection, Scope, SetSale, SetStock,
+    AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Extend, FieldError, ItemKey, Label,
+    Release, RequestedLine, ReservationId, Reserve, ReserveTerms, Return, ReturnSelection, Scope, SetSale,
+    SetStock,
 };
 
 /// Longest body of most routes in bytes.
@@ -57,7 +58,7 @@ pub enum FaultLocation {
 }
 
 impl FaultLocation {
-    /// As a problem has it.
+    /// Its name in problems.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Body => "body",
@@ -81,7 +82,7 @@ pub struct Fault {
 
 impl From<FieldError> for Fault {
     fn from(error: FieldError) -> Self {
-        // The rules judge the body, but for an item of the wrong kind, which the path names.
+        // The rules report errors of the body, except for an item of the wrong kind, which the path names.
         let location = if &*error.pointer == "/sku" { FaultLocation::Path } else { FaultLocation::Body };
         Self { location, pointer: error.pointer, detail: error.detail }
     }
@@ -125,7 +126,7 @@ impl Invalid {
 /// A command, and the idempotency key that its body named; see [`idempotency_key`] for the header's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyed<'a> {
-    /// What is asked.
+    /// The command.
     pub command: Command,
     /// The body's `idempotency_key`.
     pub key: Option<Cow<'a, str>>,
@@ -136,7 +137,7 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
     let body = body::read::<ReserveBody<'a>>(body).map_err(location_in_the_query);
     let (item, mut body) = both(item(sku, query), body)?;
     let terms = body.take_terms();
-    let wish = Wish {
+    let wish = LineUnits {
         quantity: body.quantity,
         units: body.units,
         adjacent: body.adjacent,
@@ -270,6 +271,12 @@ pub fn adjust<'a>(
     Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
 }
 
+/// `DELETE /v1/inventory/{sku}?location=`, with the value of `If-Match`.
+pub fn delete_item(sku: &str, query: Option<&str>, if_match: Option<&[u8]>) -> Result<Command, Invalid> {
+    let (item, expected) = both(item(sku, query), header::expected(if_match.map(Match::If)))?;
+    Ok(Command::DeleteItem(DeleteItem { item, expected }))
+}
+
 /// `POST /v1/inventory/{sku}/pause` or `/resume`, `?location=`; an empty body is `{}`.
 pub fn set_item_sale(sku: &str, query: Option<&str>, body: &[u8], paused: bool) -> Result<Command, Invalid> {
     let (item, body) = both(item(sku, query), body::read_or_default::<SaleBody>(body))?;
@@ -298,17 +305,17 @@ static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| match Label::new(Lab
 });
 
 /// A wish for units of one item.
-fn single(item: ItemKey, wish: Wish) -> Result<Basket, Invalid> {
+fn single(item: ItemKey, wish: LineUnits) -> Result<Basket, Invalid> {
     let (quantity, choice) = units::wish(wish, "")?;
     Basket::with_selections(vec![(RequestedLine { item, quantity }, choice)])
         .map_err(|error| basket_error(error, "/quantity"))
 }
 
-fn basket(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
-    basket_of(lines.into_iter().map(|field::Object(line)| parted(line)))
+fn basket(lines: Vec<field::JsonObject<LineBody>>) -> Result<Basket, Invalid> {
+    basket_of(lines.into_iter().map(|field::JsonObject(line)| parted(line)))
 }
 
-fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, Wish)>) -> Result<Basket, Invalid> {
+fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, LineUnits)>) -> Result<Basket, Invalid> {
     let mut wants = Vec::with_capacity(lines.len());
     for (number, (item, wish)) in lines.enumerate() {
         let plain = wish.units.is_none() && wish.chosen().iter().all(|(_, given)| !given);
@@ -323,15 +330,15 @@ fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, Wish)>) -> Result<Ba
 }
 
 /// A line's item, and what is wished of it.
-fn parted(line: LineBody) -> (ItemKey, Wish) {
+fn parted(line: LineBody) -> (ItemKey, LineUnits) {
     let LineBody { sku, location, quantity, units, adjacent, sections, min_together, attributes } = line;
     let item = key_at(location.as_ref().map(|text| &text.0), &sku.0);
-    (item, Wish { quantity, units, adjacent, sections, min_together, attributes })
+    (item, LineUnits { quantity, units, adjacent, sections, min_together, attributes })
 }
 
 /// Lines of a return. They can't select units as a reserve can.
-fn returned_lines(lines: Vec<field::Object<LineBody>>) -> Result<Basket, Invalid> {
-    let lines: Vec<_> = lines.into_iter().map(|field::Object(line)| parted(line)).collect();
+fn returned_lines(lines: Vec<field::JsonObject<LineBody>>) -> Result<Basket, Invalid> {
+    let lines: Vec<_> = lines.into_iter().map(|field::JsonObject(line)| parted(line)).collect();
     for (number, (_, wish)) in lines.iter().enumerate() {
         if let Some((name, _)) = wish.chosen().iter().find(|(_, given)| *given) {
             let detail = "is not a field of a return: send quantity or units";

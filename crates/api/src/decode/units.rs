@@ -1,9 +1,9 @@
-//! Units with ids: which ones a wish is for, and those that are added.
+//! Units with ids: their selection in a request, and new units.
 
 use super::Invalid;
 use super::body;
 use super::explain::clip;
-use super::field::{Flag, Object, Position, Quantity, Text, Together, given};
+use super::field::{Flag, JsonObject, Position, Quantity, Text, Together, given};
 use super::{both, item, path};
 use crate::{cursor, problem};
 use serde::Deserialize;
@@ -20,9 +20,9 @@ use stockhold_store::{UnitFilter, UnitState};
 /// Longest body of `POST /v1/inventory/{sku}/units` in bytes.
 pub const UNITS_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a request says of units.
+/// The units of a requested line.
 #[derive(Default)]
-pub(super) struct Wish {
+pub(super) struct LineUnits {
     pub(super) quantity: Option<Quantity>,
     pub(super) units: Option<Vec<Text>>,
     pub(super) adjacent: Option<Flag>,
@@ -31,8 +31,8 @@ pub(super) struct Wish {
     pub(super) attributes: Option<AttributesField>,
 }
 
-impl Wish {
-    /// What chooses among units, and whether it is given.
+impl LineUnits {
+    /// The members that select units, and whether each is given.
     pub(super) fn chosen(&self) -> [(&'static str, bool); 4] {
         [
             ("adjacent", self.adjacent.is_some()),
@@ -42,7 +42,7 @@ impl Wish {
         ]
     }
 
-    /// All that it can say, and whether that is given.
+    /// All members, and whether each is given.
     pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [("quantity", self.quantity.is_some()), ("units", self.units.is_some())]
             .into_iter()
@@ -50,10 +50,10 @@ impl Wish {
     }
 }
 
-/// How many units, and which. `prefix` is the pointer of the object that says it.
-pub(super) fn wish(wish: Wish, prefix: &str) -> Result<(u64, Option<UnitSelection>), Invalid> {
+/// The number of units and their selection. `prefix` is the pointer of the object.
+pub(super) fn wish(wish: LineUnits, prefix: &str) -> Result<(u64, Option<UnitSelection>), Invalid> {
     let chosen = wish.chosen();
-    let Wish { quantity, units, adjacent, sections, min_together, attributes } = wish;
+    let LineUnits { quantity, units, adjacent, sections, min_together, attributes } = wish;
     if let Some(units) = units {
         if let Some((name, _)) = chosen.iter().find(|(_, given)| *given) {
             let detail = "can't be combined with units: leave out one of them";
@@ -107,7 +107,7 @@ pub(super) fn named(units: Vec<Text>, pointer: &str) -> Result<Vec<Label>, Inval
     Ok(units)
 }
 
-/// What units are like: an object of flags, whole numbers and texts.
+/// Attributes of units: an object of booleans, whole numbers and texts.
 pub(super) struct AttributesField(pub(super) Attributes);
 
 impl<'de> Deserialize<'de> for AttributesField {
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for AttributesField {
                         return Err(A::Error::invalid_length(all.len() + 1, &self));
                     }
                     if all.iter().any(|(known, _)| *known == name) {
-                        // In the parser's own words, so that `explain` reports it like a field that is given twice.
+                        // The text is the parser's own, so that `explain` reports it like a field that is given twice.
                         return Err(A::Error::custom(format_args!("duplicate field `{}`", name.as_str())));
                     }
                     all.push((name, value));
@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for Value {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnitsBody {
-    units: Vec<Object<UnitBody>>,
+    units: Vec<JsonObject<UnitBody>>,
 }
 
 #[derive(Deserialize)]
@@ -206,7 +206,7 @@ pub fn add_units(sku: &str, query: Option<&str>, body: &[u8]) -> Result<Command,
         let (most, found) = (problem::grouped(UNITS_AT_ONCE as u64), problem::grouped(count as u64));
         return Err(Invalid::new("/units", format!("must have 1 to {most} units, found {found}")));
     }
-    let unit = |Object(unit): Object<UnitBody>| NewUnit {
+    let unit = |JsonObject(unit): JsonObject<UnitBody>| NewUnit {
         id: unit.unit_id.0,
         position: unit.position.map(|position| position.0),
         section: unit.section.map(|text| text.0),

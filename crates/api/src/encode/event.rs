@@ -1,15 +1,34 @@
-//! Events as JSON: what happened, to what, who asked, and what things are after it.
+//! Events as JSON: the change, the caller, and the state after it.
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{item, status, text_of, units};
 use stockhold_domain::{
-    Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
-    Transition,
+    Event, Hold, HoldChange, Label, Line, Mode, RecordChange, RequestId, Scope, StockChange, StockCounters,
+    Trace, Transition,
 };
 use stockhold_store::EventRow;
 
-/// What kind of event it is: `reservation.created` and so on.
+/// Whether events of access keys are shown: not before access control exists.
+const SHOWS_ACCESS_EVENTS: bool = false;
+
+/// Whether readers of events see this transition at all. The event feed, the event stream and archives leave the others out. Their
+/// positions stay used, so a reader goes on behind them.
+///
+/// Changes of records are private to the service, except those of access keys.
+pub fn is_visible(transition: &Transition) -> bool {
+    match transition {
+        Transition::Hold { .. } | Transition::Stock { .. } | Transition::Sale { .. } => true,
+        Transition::Record { change, .. } => match change {
+            RecordChange::Silent => false,
+            RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
+                SHOWS_ACCESS_EVENTS
+            }
+        },
+    }
+}
+
+/// The event's type, for example `reservation.created`.
 pub fn event_type(event: &Event) -> &'static str {
     match &event.transition {
         Transition::Hold { change, .. } => match change {
@@ -22,10 +41,17 @@ pub fn event_type(event: &Event) -> &'static str {
         },
         Transition::Stock { change: StockChange::Set, .. } => "stock.set",
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "stock.adjusted",
+        Transition::Stock { change: StockChange::Deleted, .. } => "stock.deleted",
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units.added",
         Transition::Stock { change: StockChange::UnitRetired(_), .. } => "units.retired",
         Transition::Sale { paused: true, .. } => "sale.paused",
         Transition::Sale { paused: false, .. } => "sale.resumed",
+        Transition::Record { change, .. } => match change {
+            RecordChange::Silent => "record.changed",
+            RecordChange::KeyCreated => "access.key_created",
+            RecordChange::KeyRolled => "access.key_rolled",
+            RecordChange::KeyRevoked => "access.key_revoked",
+        },
     }
 }
 
@@ -47,7 +73,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 object.close();
             });
             match change {
-                StockChange::Set => {}
+                StockChange::Set | StockChange::Deleted => {}
                 StockChange::Adjusted { delta, reason } => {
                     object.raw("delta", &delta.to_string());
                     object.text("reason", reason.as_str());
@@ -61,6 +87,8 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             put_scope(&mut object, scope);
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
         }
+        // The value may be a secret and is never shown.
+        Transition::Record { record, .. } => object.text("key_id", record.key.id.as_str()),
     }
     if let Some(previous) = event.previous {
         object.uuid("previous_event_id", previous.as_u128());
@@ -133,7 +161,7 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
     object.close();
 }
 
-/// What of an item reservations move, as it is after the event.
+/// The counters of an item after the event.
 fn put_figures(object: &mut Object<'_>, figures: &StockCounters, counted: bool) {
     if counted {
         object.number("sequence", figures.sequence);

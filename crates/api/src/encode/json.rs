@@ -1,9 +1,9 @@
-//! The writer under [`super`] and [`crate::problem`]: members, texts, numbers, times, ids. It escapes every text it
-//! did not make itself, and allocates nothing but the buffer's own growth.
+//! The JSON writer of [`super`] and [`crate::problem`]: members, texts, numbers, times and ids. It escapes every text
+//! from outside, and it allocates only when the buffer grows.
 
 use stockhold_domain::Instant;
 
-/// A JSON object that is being written. What [`Object::close`] is not called for is not valid JSON.
+/// A JSON object that is being written. [`Object::close`] must be called to make it valid.
 pub(crate) struct Object<'o> {
     out: &'o mut Vec<u8>,
     empty: bool,
@@ -19,7 +19,8 @@ impl<'o> Object<'o> {
         self.out.push(b'}');
     }
 
-    /// Writes a member's name, and gives the place for its value. Names are this crate's own and need no escapes.
+    /// Writes a member's name, and returns the buffer for its value. Names are constants of this crate and need no
+    /// escapes.
     pub(crate) fn value(&mut self, name: &'static str) -> &mut Vec<u8> {
         self.out.extend_from_slice(if self.empty { b"\"" } else { b",\"" });
         self.empty = false;
@@ -39,7 +40,7 @@ impl<'o> Object<'o> {
         }
     }
 
-    /// One of this crate's own words, which need no escapes.
+    /// A constant of this crate, which needs no escapes.
     pub(crate) fn word(&mut self, name: &'static str, word: &'static str) {
         let out = self.value(name);
         out.push(b'"');
@@ -55,7 +56,7 @@ impl<'o> Object<'o> {
         self.raw(name, if flag { "true" } else { "false" });
     }
 
-    /// What is JSON already.
+    /// A value that is JSON already.
     pub(crate) fn raw(&mut self, name: &'static str, json: &str) {
         self.value(name).extend_from_slice(json.as_bytes());
     }
@@ -75,7 +76,7 @@ impl<'o> Object<'o> {
     }
 }
 
-/// Writes an array of what `put` writes.
+/// Writes an array whose elements `put` writes.
 pub(crate) fn array<T>(
     out: &mut Vec<u8>,
     values: impl IntoIterator<Item = T>,

@@ -1,18 +1,19 @@
-//! Answers with many entries, written one by one into a buffer: pages of lists, and the results of a batch.
+//! Lists that are written entry by entry: pages, and the results of a batch.
 
 use super::json::{Object, put_text};
 use super::{item, reservation, text_of};
 use crate::problem::Problem;
 use stockhold_domain::{Hold, Item, ItemKey, RequestId};
 
-/// A list that is being written. A copy goes on from where it was made, in a buffer that is cut to its length then.
+/// A list that is being written. A copy of it continues from the point where it was made, after the buffer was
+/// truncated to that length.
 #[derive(Clone, Copy)]
 pub struct List {
     empty: bool,
 }
 
 impl List {
-    /// Opens an object whose first member is the list. Names are this crate's own and need no escapes.
+    /// Opens an object whose first member is the list. Names are constants of this crate and need no escapes.
     pub fn open(out: &mut Vec<u8>, name: &'static str) -> Self {
         out.extend_from_slice(b"{\"");
         out.extend_from_slice(name.as_bytes());
@@ -20,7 +21,7 @@ impl List {
         Self { empty: true }
     }
 
-    /// The place for the next entry.
+    /// The buffer for the next entry.
     pub fn entry<'o>(&mut self, out: &'o mut Vec<u8>) -> &'o mut Vec<u8> {
         if !std::mem::replace(&mut self.empty, false) {
             out.push(b',');
@@ -28,17 +29,17 @@ impl List {
         out
     }
 
-    /// Whether it has no entry yet.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.empty
     }
 
-    /// Closes a list that is whole.
+    /// Closes a complete list.
     pub fn close(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"]}");
     }
 
-    /// Closes a page: whether there is more, and where to go on.
+    /// Closes a page, with its cursor if more entries follow.
     pub fn close_page(self, out: &mut Vec<u8>, has_more: bool, next_cursor: Option<&str>) {
         out.extend_from_slice(b"],\"has_more\":");
         out.extend_from_slice(if has_more { b"true" } else { b"false" });
@@ -50,27 +51,27 @@ impl List {
     }
 }
 
-/// What became of one command of a batch, with the status that its own route would answer with. `replayed` says that its
-/// key made it before; the single routes say it in a header.
+/// The result of one command of a batch that made a reservation, with the status of the command's own route.
+/// `replayed` is what the single routes say in a header.
 pub fn result_reservation(out: &mut Vec<u8>, status: u16, replayed: bool, hold: &Hold) {
     let mut object = opened(out, status, replayed);
     reservation(object.value("reservation"), hold);
     object.close();
 }
 
-/// The same where the route answers with an item.
+/// The result of a command that answers with an item.
 pub fn result_item(out: &mut Vec<u8>, status: u16, replayed: bool, shown: &Item) {
     let mut object = opened(out, status, replayed);
     item(object.value("item"), shown);
     object.close();
 }
 
-/// The same where the route answers with nothing.
+/// The result of a command that answers without a body.
 pub fn result_nothing(out: &mut Vec<u8>, status: u16, replayed: bool) {
     opened(out, status, replayed).close();
 }
 
-/// The same where it was refused.
+/// The result of a command that was refused.
 pub fn result_problem(out: &mut Vec<u8>, problem: &Problem, request_id: &RequestId) {
     let mut object = opened(out, problem.reason().status(), false);
     problem.write(object.value("problem"), request_id);

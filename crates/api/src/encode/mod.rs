@@ -1,7 +1,8 @@
-//! The answers as JSON, appended to a buffer: reservations, items, availability, the state of a sale, events, lists.
+//! Encodes answers as JSON and appends them to a buffer: reservations, items, availability, the state of the sale,
+//! events and lists.
 //!
-//! Written by hand because these bytes are most of what a hot request costs; [`crate::wire`] has the same shapes for
-//! readers, and a test holds the two together. Absent values are left out, never `null`.
+//! It is written by hand, because these bytes are most of the cost of a hot request. [`crate::wire`] has the same
+//! shapes for readers, and a test compares the two. Absent values are left out and never `null`.
 
 pub(crate) mod json;
 
@@ -10,7 +11,7 @@ mod list;
 mod terms;
 mod units;
 
-pub use event::{event, event_type, traceparent};
+pub use event::{event, event_type, is_visible, traceparent};
 pub use list::{List, result_item, result_nothing, result_problem, result_reservation, unknown_item};
 pub use units::{added, map_etag, seat_map, unit};
 
@@ -64,18 +65,20 @@ fn text_of(object: &mut Object<'_>, key: &ItemKey) {
     object.text("location", key.location());
 }
 
+/// A mode as requests and answers name it.
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Counted => "counted",
+        Mode::Units => "units",
+    }
+}
+
 /// An item. Its `ETag` is [`etag`] of its version.
 pub fn item(out: &mut Vec<u8>, item: &Item) {
     let mut object = Object::open(out);
     object.text("sku", item.key.sku());
     object.text("location", item.key.location());
-    object.word(
-        "mode",
-        match item.mode {
-            Mode::Counted => "counted",
-            Mode::Units => "units",
-        },
-    );
+    object.word("mode", mode_name(item.mode));
     object.number("total_units", item.figures.total_units);
     object.number("confirmed_sold", item.figures.confirmed_sold);
     object.number("held_units", item.figures.held);
@@ -101,7 +104,7 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     object.close();
 }
 
-/// An item's availability. `as_of` is when the figures were true.
+/// An item's availability. `as_of` is the time at which the counters were true.
 pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     let mut object = Object::open(out);
     object.text("sku_id", item.key.sku());
@@ -117,19 +120,19 @@ pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     object.close();
 }
 
-/// How the sale of something stands.
+/// The pauses of the sale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sale {
-    /// Whether it is paused by itself.
+pub struct SaleState {
+    /// Whether it has a pause of its own.
     pub paused: bool,
-    /// What else is paused that it is part of, or that is part of it; `None` when that is not known.
+    /// Other pauses that contain it, or that it contains. `None` when they are not known.
     pub also: Option<Vec<Scope>>,
-    /// Of a location: whether anything is stocked there.
+    /// For a location: whether it has items.
     pub has_items: Option<bool>,
 }
 
-/// How the sale of something stands.
-pub fn sale(out: &mut Vec<u8>, sale: &Sale) {
+/// The pauses of the sale.
+pub fn sale(out: &mut Vec<u8>, sale: &SaleState) {
     let mut object = Object::open(out);
     object.flag("paused", sale.paused);
     if let Some(also) = &sale.also {
@@ -145,7 +148,7 @@ pub fn sale(out: &mut Vec<u8>, sale: &Sale) {
     object.close();
 }
 
-/// What a pause concerns, in an object.
+/// The scope of a pause, as members of an object.
 pub(crate) fn put_scope(object: &mut Object<'_>, scope: &Scope) {
     match scope {
         Scope::Everything => object.word("scope", "everything"),
@@ -165,8 +168,8 @@ pub fn etag(version: u64) -> String {
     format!("\"{version}\"")
 }
 
-/// An instant as RFC 3339 in UTC with milliseconds, rounded down; what four digits of a year can't show is shown as
-/// the first or the last instant that they can.
+/// An instant as RFC 3339 in UTC with milliseconds, rounded down. Years without four digits are shown as the first or
+/// the last possible instant.
 pub fn time(at: Instant) -> String {
     json::rfc3339(at).iter().copied().map(char::from).collect()
 }
@@ -176,7 +179,7 @@ pub fn uuid(out: &mut Vec<u8>, bits: u128) {
     json::put_uuid(out, bits);
 }
 
-/// A reservation's status as it is written.
+/// A reservation's status in JSON.
 pub fn status(status: Status) -> &'static str {
     match status {
         Status::Active => "active",

@@ -1,4 +1,4 @@
-//! Units with ids as JSON: of lines, in lists, and the seat map, which says of each in two bits where it stands.
+//! Units with ids as JSON: in lines, in lists, and in the seat map, which has the status of each in two bits.
 
 use super::json::{Object, array, put_number, put_text};
 use stockhold_domain::{Attribute, Attributes, Item, Label, LineUnit, Place, Unit, UnitStatus};
@@ -74,7 +74,7 @@ fn attributes(out: &mut Vec<u8>, attributes: &Attributes) {
     out.push(b'}');
 }
 
-/// What became of units that were posted.
+/// The result of adding units.
 pub fn added(out: &mut Vec<u8>, item: &Item, added: u32, unchanged: u32) {
     let mut object = Object::open(out);
     object.number("added", u64::from(added));
@@ -84,14 +84,14 @@ pub fn added(out: &mut Vec<u8>, item: &Item, added: u32, unchanged: u32) {
     object.close();
 }
 
-/// The `ETag` of a seat map: another one whenever a unit has moved, come or gone.
+/// The `ETag` of a seat map. It changes with every unit that is added, changed or removed.
 pub fn map_etag(map: &SeatMap) -> String {
     let layout = if map.layout.is_some() { "" } else { "s" };
     format!("\"{}-{}{layout}\"", map.item.version, map.states.moves)
 }
 
-/// A seat map. `states` has two bits for each unit in the order of their claims, four units a byte and the first in its
-/// lowest bits: 0 available, 1 held, 2 sold; in base64. `layout` lists the same units in the same order, in columns.
+/// A seat map. `states` is base64 of two bits for each unit in claim order: 0 available, 1 held, 2 sold. A byte has
+/// four units, the first in its lowest bits. `layout` lists the same units in the same order, in columns.
 pub fn seat_map(out: &mut Vec<u8>, map: &SeatMap) {
     let mut object = Object::open(out);
     object.text("sku", map.item.key.sku());
@@ -143,7 +143,7 @@ fn put_base64(out: &mut Vec<u8>, mut bytes: impl Iterator<Item = u8>) {
 }
 
 fn layout(out: &mut Vec<u8>, units: &[(Label, Place)]) {
-    // Rows in the order in which they are first met, and of each unit its row's number.
+    // The rows in the order of their first unit, and the row number of each unit.
     let mut rows: Vec<&Place> = Vec::new();
     let mut known = std::collections::HashMap::new();
     let mut of_units = Vec::with_capacity(units.len());

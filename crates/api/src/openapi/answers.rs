@@ -6,7 +6,7 @@ use super::schema::{
     time, units, uuid, word,
 };
 use serde_json::Value;
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION, SECTIONS};
 
 /// All of them, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -233,7 +233,7 @@ fn item() -> Value {
                 flag("Whether its sale is paused by itself; a location or everything may be paused too."),
             ),
             maybe("sequence", counter("Transitions so far: +1 for each, without gaps.")),
-            always("version", counter("Changes by an operator so far; the `ETag`.")),
+            always("version", counter("+1 for every change by an operator; the `ETag`.")),
             maybe(
                 "default_ttl_seconds",
                 seconds("Time to live of a hold that names none, if the item has one of its own."),
@@ -335,6 +335,10 @@ fn shortage() -> Value {
             maybe(
                 "next_expiry_at",
                 time("The deadline of the earliest hold on the item. Absent if there is none."),
+            ),
+            maybe(
+                "unknown_sections",
+                array(label("A section."), 1, SECTIONS, "Requested sections that do not exist."),
             ),
         ],
     )

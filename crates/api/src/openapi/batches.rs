@@ -16,7 +16,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 18] = [
+const REFUSALS: [Reason; 19] = [
     Reason::InvalidRequest,
     Reason::UnknownItem,
     Reason::UnknownReservation,
@@ -29,6 +29,7 @@ const REFUSALS: [Reason; 18] = [
     Reason::ReservationConfirmed,
     Reason::ExtensionLimit,
     Reason::IdempotencyMismatch,
+    Reason::ModeMismatch,
     Reason::TtlTooLong,
     Reason::QuantityLimit,
     Reason::Internal,

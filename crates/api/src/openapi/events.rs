@@ -22,7 +22,7 @@ const OF_RESERVATIONS: [&str; 6] = [
     "reservation.expired",
     "reservation.returned",
 ];
-const OF_STOCK: [&str; 4] = ["stock.set", "stock.adjusted", "units.added", "units.retired"];
+const OF_STOCK: [&str; 5] = ["stock.set", "stock.adjusted", "stock.deleted", "units.added", "units.retired"];
 const OF_SALES: [&str; 2] = ["sale.paused", "sale.resumed"];
 
 /// All of them.

@@ -2,7 +2,7 @@
 
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_query};
-use super::reservations::{at_location, example, example_at, sku};
+use super::reservations::{at_location, example, example_at, sku, sku_like};
 use super::samples::{at, item, label as made_label, written};
 use super::schema::label;
 use crate::encode;
@@ -12,7 +12,7 @@ use stockhold_domain::Scope;
 
 /// Those on items.
 pub(super) fn operations() -> Vec<Operation> {
-    vec![set(), one(), list(), adjust(), available()]
+    vec![set(), one(), list(), adjust(), delete(), available()]
 }
 
 /// A path under one item.
@@ -42,6 +42,7 @@ fn next() -> Value {
         "availability": link("get_availability", "Read how many units are available.", None),
         "reserve": link("reserve", "Hold a unit of it.", Some(json!({ "owner_id": "cart-7" }))),
         "adjust": link("adjust_stock", "Change its total.", Some(json!({ "delta": 24, "reason": "delivery 88" }))),
+        "delete": link("delete_item", "Delete it, if it is not in use.", None),
         "pause": link("pause_item", "Refuse new reservations.", None),
         "resume": link("resume_item", "Accept new reservations again.", None),
     })
@@ -71,6 +72,7 @@ fn set() -> Operation {
                 json!({ "sku": "concert" }),
                 json!({ "mode": "units" }),
             ),
+            "mistake": example_at("A mistyped SKU", json!({ "sku": "shrit" }), json!({ "total_units": 1 })),
             "slots": example_at("Slots of a day", json!({ "sku": "room-1" }), json!({ "mode": "units" })),
             "cleared": example("Clear the item's own time to live", json!({
                 "total_units": 100, "default_ttl_seconds": null,
@@ -106,19 +108,24 @@ fn adjust() -> Operation {
         .responds(shown())
 }
 
+fn delete() -> Operation {
+    Operation::of(RouteId::DeleteItem).parameter(sku_like("shrit")).parameter(at_location())
+}
+
 /// Those on the sale of items.
 pub(super) fn sales() -> Vec<Operation> {
     let location = || in_query("location", label("Only this location."));
     let sale = |operation: Operation, paused: bool| {
         let why = if paused { "count" } else { "counted" };
         let also = vec![Scope::Location(made_label("hub-9"))];
-        let sale = encode::Sale { paused, also: Some(also), has_items: None };
+        let sale = encode::SaleState { paused, also: Some(also), has_items: None };
         let shown = written(|out| encode::sale(out, &sale));
         operation
             .requests(json!({ "why": example("With a reason", json!({ "reason": why })) }))
             .responds(json!({ "sale": example("The current state", shown) }))
     };
-    let paused = encode::Sale { paused: false, also: Some(vec![Scope::Everything]), has_items: Some(true) };
+    let paused =
+        encode::SaleState { paused: false, also: Some(vec![Scope::Everything]), has_items: Some(true) };
     let shown = written(|out| encode::sale(out, &paused));
     vec![
         Operation::of(RouteId::GetSale)

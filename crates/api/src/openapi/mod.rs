@@ -1,8 +1,8 @@
 //! The contract as a document: OpenAPI 3.1, and a page for browsers that is made from it.
 //!
-//! Bounds come from the constants that the server judges by, reasons from [`Reason`], examples of answers from the code
-//! that answers; tests send every example of a request to a server and hold every answer against its schema. So this
-//! must never say what was not looked up there.
+//! Bounds come from the constants that the server checks, reasons from [`Reason`], and examples of answers from the
+//! code that answers. Tests send every example of a request to a server and validate every answer against its schema.
+//! So nothing here may repeat what is defined elsewhere.
 
 #![expect(
     clippy::needless_pass_by_value,

@@ -253,11 +253,14 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::ReservationConfirmed,
         Reason::BelowCommitted,
         Reason::UnitInUse,
+        Reason::ItemInUse,
         Reason::PreconditionFailed,
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
         Reason::IdempotencyMismatch,
+        Reason::ModeMismatch,
         Reason::RateLimited,
+        Reason::HeadersTooLarge,
         Reason::Internal,
         Reason::Overloaded,
     ];
@@ -352,7 +355,8 @@ pub(super) fn headers() -> Value {
         },
         "ETag": {
             "required": true, "schema": etag(),
-            "description": "The item's version in quotation marks, for `If-Match`.",
+            "description": "The item's version in quotation marks, for `If-Match`. An item that was deleted and made again has a \
+                higher version.",
         },
         "MapETag": {
             "required": true, "schema": { "type": "string", "pattern": "^\"[0-9]{1,19}-[0-9]{1,20}s?\"$" },
@@ -369,6 +373,14 @@ pub(super) fn headers() -> Value {
         "NoStore": {
             "required": true, "schema": { "type": "string", "const": "no-store" },
             "description": "Proxies must not store the response.",
+        },
+        "Vary": {
+            "required": true, "schema": { "type": "string", "const": "accept-encoding" },
+            "description": "The response depends on the `Accept-Encoding` of the request.",
+        },
+        "ContentEncoding": {
+            "required": false, "schema": { "type": "string", "const": "gzip" },
+            "description": "`gzip` if the response is compressed, for a request whose `Accept-Encoding` takes it.",
         },
         "RetryAfter": {
             "required": true, "schema": { "type": "integer", "minimum": 1 },

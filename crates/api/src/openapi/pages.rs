@@ -96,7 +96,10 @@ fn startup() -> Value {
         });
         json!({
             "description": description,
-            "content": { "application/json": { "schema": schema, "example": example } },
+            "content": { "application/json": {
+                "schema": schema,
+                "examples": { "progress": { "summary": description, "value": example } },
+            } },
         })
     };
     json!({

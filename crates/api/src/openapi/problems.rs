@@ -7,10 +7,10 @@ use super::schema::{
     text, time, units,
 };
 use crate::decode::{BODY_BYTES, Invalid, MAX_FAULTS};
-use crate::problem::{Problem, Reason};
+use crate::problem::{HEAD_BYTES, Problem, Reason};
 use serde_json::{Map, Value, json};
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
-use stockhold_domain::{Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, SECTIONS};
+use stockhold_domain::{Mode, Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
 use stockhold_service::{CredentialFault, MissingPermission};
 use stockhold_store::Failure;
 
@@ -128,6 +128,15 @@ fn own(reason: Reason) -> Vec<Member> {
             always("lines", array(named("Shortage"), 1, BASKET_LINES, "The items that fall short.")),
             maybe("available", units("With one item: available units.")),
             maybe("next_expiry_at", time("With one item: the deadline of its earliest hold.")),
+            maybe(
+                "unknown_sections",
+                array(
+                    label_schema("A section."),
+                    1,
+                    SECTIONS,
+                    "With one item: requested sections that do not exist.",
+                ),
+            ),
         ],
         Reason::UnitsUnavailable => vec![
             maybe(
@@ -170,6 +179,11 @@ fn own(reason: Reason) -> Vec<Member> {
             "max_ttl_seconds",
             super::schema::seconds("The longest hold: of these items, or of the extended reservation."),
         )],
+        Reason::ModeMismatch => vec![
+            sku(),
+            location(),
+            always("mode", super::schema::word(&["counted", "units"], "The item's mode.")),
+        ],
         Reason::PositionOutOfRange => vec![
             maybe(
                 "newest_position",
@@ -188,6 +202,11 @@ fn own(reason: Reason) -> Vec<Member> {
             always("held_units", units("Units in active reservations.")),
             always("total_units", units("Units that exist, unchanged.")),
         ],
+        Reason::ItemInUse => vec![
+            always("confirmed_sold", units("Units sold, less returns.")),
+            always("held_units", units("Units in active reservations.")),
+            always("unit_count", units("Units with ids, whatever their status. 0 for a counted item.")),
+        ],
         Reason::PreconditionFailed => {
             vec![maybe("version", counter("The item's version; absent when there is no such item."))]
         }
@@ -195,6 +214,9 @@ fn own(reason: Reason) -> Vec<Member> {
             vec![maybe("order_id", label_schema("The order that it became, if the confirm named one."))]
         }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
+        Reason::HeadersTooLarge => {
+            vec![always("limit", counter("Bytes that the request line and the headers may have."))]
+        }
         Reason::QuantityLimit => too_many(),
         Reason::Unauthenticated => vec![always(
             "credential",
@@ -263,6 +285,9 @@ pub(super) fn made(reason: Reason) -> Problem {
             Problem::not_permitted(MissingPermission::Scope(stockhold_service::Scope::InventoryWrite))
         }
         Reason::RateLimited => Problem::rate_limited(2),
+        Reason::ModeMismatch => {
+            Rejection::ModeMismatch { item: item_key("default", "tea"), mode: Mode::Counted }.into()
+        }
         Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
         Reason::UnknownRoute => Problem::unknown_route("/v1/inventry/tea"),
@@ -273,6 +298,7 @@ pub(super) fn made(reason: Reason) -> Problem {
             requested: 5,
             available: 2,
             next_expiry_at: Some(cart().expires_at),
+            unknown_sections: Vec::new(),
         }])
         .into(),
         Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![UnavailableUnits {
@@ -308,8 +334,10 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::BelowCommitted => {
             Rejection::BelowCommitted { confirmed_sold: 20, held: 3, total_units: 100 }.into()
         }
+        Reason::ItemInUse => Rejection::ItemInUse { confirmed_sold: 20, held: 3, units: 0 }.into(),
         Reason::PreconditionFailed => Rejection::PreconditionFailed { version: Some(5) }.into(),
         Reason::TooLarge => Problem::too_large(BODY_BYTES),
+        Reason::HeadersTooLarge => Problem::head_too_large(HEAD_BYTES),
         Reason::UnsupportedMediaType => Problem::unsupported_media_type("text/plain"),
         Reason::IdempotencyMismatch => Rejection::IdempotencyMismatch.into(),
         Reason::QuantityLimit => Rejection::QuantityLimit {

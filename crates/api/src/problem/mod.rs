@@ -13,7 +13,9 @@ pub use reason::Reason;
 
 use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
 use std::fmt::Write;
-use stockhold_domain::{Instant, ItemKey, Label, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_domain::{
+    Instant, ItemKey, Label, Mode, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus,
+};
 use stockhold_service::{CredentialFault, MissingPermission};
 use stockhold_store::Failure;
 
@@ -22,6 +24,8 @@ pub const CONTENT_TYPE: &str = "application/problem+json";
 /// Faults, items and shortages that a sentence names; the fields name all.
 const NAMED_IN_DETAIL: usize = 3;
 
+/// Bytes that the request line and the headers may have together.
+pub const HEAD_BYTES: usize = 16 * 1024;
 /// What the admin listener answers, beside the pages of problems.
 pub const ADMIN_PATHS: [&str; 4] = ["/livez", "/readyz", "/startupz", "/metrics"];
 
@@ -52,6 +56,7 @@ enum Fields {
     ExpiresAt(Instant),
     MaxExpiresAt(Instant),
     MaxTtl(Seconds),
+    Mode(ItemKey, Mode),
     NewestPosition(u64),
     ArchivedThrough(u64),
     ReturnExceeds {
@@ -63,6 +68,11 @@ enum Fields {
         confirmed_sold: u64,
         held: u64,
         total_units: u64,
+    },
+    ItemInUse {
+        confirmed_sold: u64,
+        held: u64,
+        units: u64,
     },
     Version(u64),
     Limit(u64),
@@ -220,7 +230,7 @@ impl Problem {
              shorter headers.",
             grouped(limit)
         );
-        Self { reason: Reason::TooLarge, detail, fields: Fields::Limit(limit) }
+        Self { reason: Reason::HeadersTooLarge, detail, fields: Fields::Limit(limit) }
     }
 
     /// More event streams are open than there may be.

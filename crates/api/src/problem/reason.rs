@@ -63,6 +63,7 @@ reasons! {
     InsufficientInventory "insufficient_inventory" 409 false "Too little is left"
     UnitsUnavailable "units_unavailable" 409 false "Units are not available"
     UnitInUse "unit_in_use" 409 false "The unit is held or sold"
+    ItemInUse "item_in_use" 409 false "The item is in use"
     SalePaused "sale_paused" 409 false "The sale is paused"
     ReservationExpired "reservation_expired" 409 false "The reservation has expired"
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
@@ -75,9 +76,11 @@ reasons! {
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
+    ModeMismatch "mode_mismatch" 422 false "The item has the other mode"
     TtlTooLong "ttl_too_long" 422 false "The time to live is too long"
     QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
     RateLimited "rate_limited" 429 true "Too many requests"
+    HeadersTooLarge "headers_too_large" 431 false "The headers are too large"
     Internal "internal" 500 true "Internal error"
     Overloaded "overloaded" 503 true "The server is overloaded"
     Unavailable "unavailable" 503 true "The store can't work now"
@@ -107,12 +110,14 @@ impl Reason {
         match rejection {
             Rejection::InvalidRequest(_) => Self::InvalidRequest,
             Rejection::TtlTooLong { .. } => Self::TtlTooLong,
+            Rejection::ModeMismatch { .. } => Self::ModeMismatch,
             Rejection::UnknownItem(_) => Self::UnknownItem,
             Rejection::SalePaused(_) => Self::SalePaused,
             Rejection::QuantityLimit { .. } => Self::QuantityLimit,
             Rejection::UnitsUnavailable(_) => Self::UnitsUnavailable,
             Rejection::UnknownUnit { .. } => Self::UnknownUnit,
             Rejection::UnitInUse { .. } => Self::UnitInUse,
+            Rejection::ItemInUse { .. } => Self::ItemInUse,
             Rejection::InsufficientInventory(_) => Self::InsufficientInventory,
             Rejection::IdempotencyMismatch => Self::IdempotencyMismatch,
             Rejection::UnknownReservation(_) => Self::UnknownReservation,
@@ -123,7 +128,9 @@ impl Reason {
             Rejection::ExtensionLimit { .. } => Self::ExtensionLimit,
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
-            Rejection::PreconditionFailed { .. } => Self::PreconditionFailed,
+            Rejection::PreconditionFailed { .. } | Rejection::RecordChanged { .. } => {
+                Self::PreconditionFailed
+            }
         }
     }
 }

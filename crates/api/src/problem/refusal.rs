@@ -5,7 +5,7 @@ use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
 use stockhold_domain::{
-    ItemKey, Label, Rejection, ReservationId, Scope, Shortage, UnavailableUnits, UnitStatus,
+    ItemKey, Label, Mode, Rejection, ReservationId, Scope, Shortage, UnavailableUnits, UnitStatus,
 };
 
 impl From<Rejection> for Problem {
@@ -22,6 +22,7 @@ impl From<Rejection> for Problem {
                 ),
                 Fields::MaxTtl(max),
             ),
+            Rejection::ModeMismatch { item, mode } => (other_mode(&item, mode), Fields::Mode(item, mode)),
             Rejection::UnknownItem(items) => (unknown_items(&items), Fields::Items(items)),
             Rejection::SalePaused(scope) => (paused(&scope), Fields::Scope(scope)),
             Rejection::QuantityLimit { item, requested, limit } => (
@@ -85,11 +86,18 @@ impl From<Rejection> for Problem {
                 );
                 (detail, Fields::BelowCommitted { confirmed_sold, held, total_units })
             }
+            Rejection::ItemInUse { confirmed_sold, held, units } => {
+                (in_use(confirmed_sold, held, units), Fields::ItemInUse { confirmed_sold, held, units })
+            }
             Rejection::PreconditionFailed { version: Some(version) } => (
                 format!(
                     "The item exists with version {version}, which does not meet If-Match or If-None-Match. Read the item and \
                      repeat the change with If-Match: \"{version}\"."
                 ),
+                Fields::Version(version),
+            ),
+            Rejection::RecordChanged { version } => (
+                format!("The record has version {version} by now. Read it and repeat the change."),
                 Fields::Version(version),
             ),
             Rejection::PreconditionFailed { version: None } => (
@@ -99,6 +107,33 @@ impl From<Rejection> for Problem {
             ),
         };
         Self { reason, detail, fields }
+    }
+}
+
+/// What is in the way of a deletion, and what removes it.
+fn in_use(confirmed_sold: u64, held: u64, with_ids: u64) -> String {
+    let steps = [
+        (confirmed_sold, "sold", "return them"),
+        (held, "held", "release their reservations, or wait until they expire"),
+        (with_ids, "existing with an id", "retire them"),
+    ];
+    let steps = steps.into_iter().filter(|(count, ..)| *count > 0);
+    let steps: Vec<String> =
+        steps.map(|(count, what, how)| format!("{} {what} ({how})", units(count))).collect();
+    format!("The item can't be deleted. It has {}. Delete the item after that.", steps.join(", "))
+}
+
+fn other_mode(item: &ItemKey, mode: Mode) -> String {
+    let item = capital(&named(item));
+    match mode {
+        Mode::Counted => format!(
+            "{item} counts its units, so they have no ids, sections or rows. The mode never changes. Send a quantity. To sell \
+             units with ids, create another item with \"mode\": \"units\"."
+        ),
+        Mode::Units => format!(
+            "{item} has units with ids. The mode never changes, and the total is the number of units. Add and retire units one \
+             by one. To count units, create another item."
+        ),
     }
 }
 
@@ -213,9 +248,17 @@ fn unknown_items(items: &[ItemKey]) -> String {
 }
 
 fn shortages(lines: &[Shortage]) -> String {
-    let sold_out = lines.iter().all(|line| line.available == 0);
-    let mut text =
-        if sold_out { "Sold out. No unit is available of " } else { "Too little is left: " }.to_owned();
+    let mut unknown: Vec<_> =
+        lines.iter().map(|line| (&line.item, line.unknown_sections.iter().collect())).collect();
+    unknown.retain(|(_, sections): &(_, Vec<_>)| !sections.is_empty());
+    let sold_out = unknown.is_empty() && lines.iter().all(|line| line.available == 0);
+    let mut text = String::new();
+    if !unknown.is_empty() {
+        text.push_str("These sections do not exist: ");
+        list(&mut text, &unknown, "", put_units);
+        text.push_str(". ");
+    }
+    text.push_str(if sold_out { "Sold out. No unit is available of " } else { "Too little is left: " });
     list(&mut text, lines, "", |text, line| {
         let item = named(&line.item);
         // Writing to a String does not fail.
@@ -229,6 +272,10 @@ fn shortages(lines: &[Shortage]) -> String {
         };
     });
     text.push_str(". ");
+    if !unknown.is_empty() {
+        text.push_str("Check the names, or choose other sections.");
+        return text;
+    }
     // Every line has to fit, so the latest of their first expiries is when another try makes sense.
     let chance = lines.iter().map(|line| line.next_expiry_at).collect::<Option<Vec<_>>>();
     let less = if sold_out { "" } else { " Or request less." };

@@ -2,7 +2,7 @@
 
 use super::{Fields, Problem};
 use crate::encode::json::{Object, array, put_text};
-use crate::encode::put_scope;
+use crate::encode::{mode_name, put_scope};
 use stockhold_domain::{ItemKey, Label, RequestId, Shortage, UnitStatus};
 use stockhold_service::MissingPermission;
 
@@ -87,6 +87,10 @@ impl Fields {
             }
             Self::ExpiresAt(at) => object.time("expires_at", *at),
             Self::MaxTtl(max) => object.number("max_ttl_seconds", u64::from(max.get())),
+            Self::Mode(item, mode) => {
+                put_key(object, item);
+                object.word("mode", mode_name(*mode));
+            }
             Self::NewestPosition(position) => object.number("newest_position", *position),
             Self::ArchivedThrough(position) => object.number("archived_through", *position),
             Self::MaxExpiresAt(at) => object.time("max_expires_at", *at),
@@ -99,6 +103,11 @@ impl Fields {
                 object.number("confirmed_sold", *confirmed_sold);
                 object.number("held_units", *held);
                 object.number("total_units", *total_units);
+            }
+            Self::ItemInUse { confirmed_sold, held, units } => {
+                object.number("confirmed_sold", *confirmed_sold);
+                object.number("held_units", *held);
+                object.number("unit_count", *units);
             }
             Self::Version(version) => object.number("version", *version),
             Self::Limit(limit) => object.number("limit", *limit),
@@ -146,6 +155,11 @@ fn put_availability(object: &mut Object<'_>, line: &Shortage) {
     object.number("available", line.available);
     if let Some(at) = line.next_expiry_at {
         object.time("next_expiry_at", at);
+    }
+    if !line.unknown_sections.is_empty() {
+        array(object.value("unknown_sections"), &line.unknown_sections, |out, section| {
+            put_text(out, section.as_str());
+        });
     }
 }
 

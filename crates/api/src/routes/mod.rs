@@ -213,10 +213,11 @@ pub enum Content {
 }
 
 /// Reasons that any route can answer with.
-const ANY_ROUTE: [Reason; 6] = [
+const ANY_ROUTE: [Reason; 7] = [
     Reason::InvalidRequest,
     Reason::RequestTimeout,
     Reason::TooLarge,
+    Reason::HeadersTooLarge,
     Reason::UnsupportedMediaType,
     Reason::Internal,
     Reason::Overloaded,

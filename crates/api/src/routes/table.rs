@@ -66,6 +66,8 @@ pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 const REPLAYED: (&str, &str) = ("Idempotent-Replayed", "Replayed");
 const ETAG: (&str, &str) = ("ETag", "ETag");
 const MAP_ETAG: (&str, &str) = ("ETag", "MapETag");
+/// Those of a document that is compressed for clients that take gzip.
+const COMPRESSED: &[(&str, &str)] = &[("Vary", "Vary"), ("Content-Encoding", "ContentEncoding")];
 
 const fn required(schema: &'static str) -> Body {
     Body::Required { schema, limit: BODY_BYTES }
@@ -100,6 +102,7 @@ const RESERVE_REASONS: &[Reason] = &[
     Reason::SalePaused,
     Reason::QuantityLimit,
     Reason::TtlTooLong,
+    Reason::ModeMismatch,
     Reason::InsufficientInventory,
     Reason::UnitsUnavailable,
 ];
@@ -111,13 +114,14 @@ routes! {
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
             clears `default_ttl_seconds`, `max_hold_seconds` or `metadata`. The total can't be lower than the units that are \
-            sold and held. A change raises `version`, which is the `ETag`. Setting the current values again changes nothing.",
+            sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
+            creation in microseconds since 1970. Setting the current values again changes nothing.",
         body: required("StockRequest"),
         preconditions: Preconditions::IfMatchOrAbsent,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[item(201, "The new item."), item(200, "The item, which existed before.")],
-        own_reasons: &[Reason::BelowCommitted],
+        own_reasons: &[Reason::ModeMismatch, Reason::BelowCommitted],
     }
     ListItems Get "/v1/inventory" "list_items" {
         metric: "inventory",
@@ -171,7 +175,22 @@ routes! {
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
-        own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch, Reason::BelowCommitted],
+    }
+    DeleteItem Delete "/v1/inventory/{sku}" "delete_item" {
+        metric: "delete_item",
+        tag: Tag::Inventory,
+        summary: "Delete an item",
+        description: "Deletes an item that was made by mistake. It can have stock, but no sold units, no held units and no \
+            units with ids: else the answer is `item_in_use`. Ended reservations of the item and its events stay readable. An \
+            item that is made again with the same SKU and location begins anew: its `sequence` starts at 1, and its `version` \
+            is higher than any version before. Send an idempotency key: without one, a retry whose first try has deleted the \
+            item is answered with `unknown_item`.",
+        idempotency_key: true,
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        responses: &[Response { headers: &[REPLAYED], ..empty(204, "The item is deleted.") }],
+        own_reasons: &[Reason::UnknownItem, Reason::ItemInUse],
     }
     AddUnits Post "/v1/inventory/{sku}/units" "add_units" {
         metric: "add_units",
@@ -184,7 +203,7 @@ routes! {
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[json(200, "How many units were added.", "UnitsAnswer")],
-        own_reasons: &[Reason::UnknownItem],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
     }
     ListUnits Get "/v1/inventory/{sku}/units" "list_units" {
         metric: "units",
@@ -194,7 +213,7 @@ routes! {
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "A page of units.", "UnitPage")],
-        own_reasons: &[Reason::UnknownItem],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
     }
     GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" {
         metric: "unit",
@@ -204,7 +223,7 @@ routes! {
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The unit.", "Unit")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
     }
     GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" {
         metric: "seat_map",
@@ -220,7 +239,7 @@ routes! {
             Response { headers: &[MAP_ETAG], ..json(200, "The map.", "SeatMap") },
             Response { headers: &[MAP_ETAG], ..empty(304, "The map has not changed.") },
         ],
-        own_reasons: &[Reason::UnknownItem],
+        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
     }
     RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" {
         metric: "retire_unit",
@@ -230,7 +249,7 @@ routes! {
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[empty(204, "The unit is removed.")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::UnitInUse],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch, Reason::UnitInUse],
     }
     Reserve Post "/v1/inventory/{sku}/reserve" "reserve" {
         metric: "reserve",
@@ -477,7 +496,7 @@ routes! {
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The unit's events.", "UnitHistory")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
     }
     GetOpenApi Get "/openapi.json" "get_openapi" {
         metric: "page",
@@ -487,14 +506,14 @@ routes! {
             status: 200,
             description: "An OpenAPI 3.1 document.",
             content: Content::OpenApi,
-            headers: &[],
+            headers: COMPRESSED,
         }],
     }
     GetDocs Get "/docs" "get_docs" {
         metric: "page",
         summary: "Browse the API",
         description: "The OpenAPI document as a page for a browser. It works offline.",
-        responses: &[text("A page.", HTML)],
+        responses: &[Response { headers: COMPRESSED, ..text("A page.", HTML) }],
     }
     GetProblem Get "/problems/{reason}" "get_problem" {
         metric: "page",

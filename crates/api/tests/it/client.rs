@@ -128,9 +128,11 @@ async fn requests_go_out_as_the_routes_want_them() {
         reservation(),
         reservation(),
         answer(204, |_| {}),
-        answer(200, |out| encode::sale(out, &encode::Sale { paused: true, ..encode::Sale::default() })),
-        answer(200, |out| encode::sale(out, &encode::Sale::default())),
-        answer(200, |out| encode::sale(out, &encode::Sale::default())),
+        answer(200, |out| {
+            encode::sale(out, &encode::SaleState { paused: true, ..encode::SaleState::default() });
+        }),
+        answer(200, |out| encode::sale(out, &encode::SaleState::default())),
+        answer(200, |out| encode::sale(out, &encode::SaleState::default())),
         Act::Answer(418, "X-Odd: yes\r\n", "odd".to_owned()),
     ]);
     let client = Client::new(&server.base).unwrap();

@@ -170,7 +170,10 @@ fn versions_in_if_match() {
         refused(create(bad), &[("/If-None-Match", "must be * (create, never overwrite), found ")]);
     }
     assert_eq!(decode::no_precondition(false, false), Ok(()));
-    refused(decode::no_precondition(true, false), &[("/If-Match", "only where an item is set or adjusted")]);
+    refused(
+        decode::no_precondition(true, false),
+        &[("/If-Match", "only where an item is set, adjusted or deleted")],
+    );
     refused(decode::no_precondition(true, true), &[("/If-None-Match", "only where an item is set: ")]);
     refused(
         decode::adjust("%", Some("x"), Some(b"3"), b"[]"),

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use stockhold_api::decode::Invalid;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::wire;
-use stockhold_domain::{FieldError, Rejection, RequestId, Scope, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_domain::{
+    FieldError, Mode, Rejection, RequestId, Scope, Shortage, UnavailableUnits, UnitStatus,
+};
 use stockhold_store::Failure;
 
 /// Asserts the detail, and what stands behind the request id.
@@ -28,7 +30,13 @@ fn check(problem: impl Into<Problem>, reason: Reason, detail: &str, fields: &str
 }
 
 fn short(sku: &str, requested: u64, available: u64, next: Option<i64>) -> Shortage {
-    Shortage { item: key("default", sku), requested, available, next_expiry_at: next.map(at) }
+    Shortage {
+        item: key("default", sku),
+        requested,
+        available,
+        next_expiry_at: next.map(at),
+        unknown_sections: Vec::new(),
+    }
 }
 
 #[test]
@@ -64,6 +72,43 @@ fn shortages() {
             r#""next_expiry_at":"2023-11-14T22:13:20.009Z"},{"sku":"b","location":"default","#,
             r#""requested_quantity":2,"available":0,"next_expiry_at":"2023-11-14T22:13:20.003Z"}]"#
         ),
+    );
+}
+
+#[test]
+fn sections_that_do_not_exist() {
+    let unknown = |line: Shortage, sections: &[&str]| Shortage {
+        unknown_sections: sections.iter().map(|section| label(section)).collect(),
+        ..line
+    };
+    check(
+        Rejection::InsufficientInventory(vec![unknown(short("hall", 2, 0, Some(9)), &["balkony", "box"])]),
+        Reason::InsufficientInventory,
+        "These sections do not exist: \"balkony\", \"box\" of item \"hall\" at location \"default\". Too little is left: 0 \
+         of the 2 requested units of item \"hall\" at location \"default\". Check the names, or choose other sections.",
+        concat!(
+            r#","lines":[{"sku":"hall","location":"default","requested_quantity":2,"available":0,"#,
+            r#""next_expiry_at":"2023-11-14T22:13:20.009Z","unknown_sections":["balkony","box"]}],"available":0,"#,
+            r#""next_expiry_at":"2023-11-14T22:13:20.009Z","unknown_sections":["balkony","box"]"#
+        ),
+    );
+}
+
+#[test]
+fn a_request_for_the_other_mode() {
+    check(
+        Rejection::ModeMismatch { item: key("default", "tea"), mode: Mode::Counted },
+        Reason::ModeMismatch,
+        "Item \"tea\" at location \"default\" counts its units, so they have no ids, sections or rows. The mode never \
+         changes. Send a quantity. To sell units with ids, create another item with \"mode\": \"units\".",
+        r#","sku":"tea","location":"default","mode":"counted""#,
+    );
+    check(
+        Rejection::ModeMismatch { item: key("hub", "hall"), mode: Mode::Units },
+        Reason::ModeMismatch,
+        "Item \"hall\" at location \"hub\" has units with ids. The mode never changes, and the total is the number of units. \
+         Add and retire units one by one. To count units, create another item.",
+        r#","sku":"hall","location":"hub","mode":"units""#,
     );
 }
 
@@ -123,6 +168,13 @@ fn items_and_sales() {
         "Sold: 1,200 units, held: 34 units, so the total can't be below 1,234. It stays at 2,000. Set 1,234 or more, \
          or release reservations first.",
         r#","confirmed_sold":1200,"held_units":34,"total_units":2000"#,
+    );
+    check(
+        Rejection::ItemInUse { confirmed_sold: 1, held: 0, units: 1_200 },
+        Reason::ItemInUse,
+        "The item can't be deleted. It has 1 unit sold (return them), 1,200 units existing with an id (retire them). Delete \
+         the item after that.",
+        r#","confirmed_sold":1,"held_units":0,"unit_count":1200"#,
     );
     check(
         Rejection::PreconditionFailed { version: Some(4) },
@@ -275,7 +327,7 @@ fn requests_that_are_wrong() {
     check(Problem::foreign_origin("http://x"), Reason::Forbidden, origin, "");
     let head = "The request line and the headers may have at most 16,384 bytes, and at most 100 headers are read. Send \
                 fewer or shorter headers.";
-    check(Problem::head_too_large(16_384), Reason::TooLarge, head, r#","limit":16384"#);
+    check(Problem::head_too_large(16_384), Reason::HeadersTooLarge, head, r#","limit":16384"#);
     let unread = "The request can't be read: it is no HTTP. The connection is closed.";
     let errors = r#","errors":[{"in":"body","pointer":"","detail":"is no HTTP"}]"#;
     check(Problem::unreadable("is no HTTP"), Reason::InvalidRequest, unread, errors);

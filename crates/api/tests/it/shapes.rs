@@ -51,9 +51,9 @@ fn an_item_and_its_availability() {
             r#""held_units":3,"sequence":41,"as_of":"2023-11-14T22:13:20.007Z"}"#
         )
     );
-    let paused = encode::Sale { paused: true, ..encode::Sale::default() };
+    let paused = encode::SaleState { paused: true, ..encode::SaleState::default() };
     assert_eq!(written(|out| encode::sale(out, &paused)), r#"{"paused":true}"#);
-    let full = encode::Sale {
+    let full = encode::SaleState {
         also: Some(vec![Scope::Location(label("hub \"9\"")), Scope::Everything]),
         has_items: Some(false),
         ..paused

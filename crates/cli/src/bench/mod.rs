@@ -1,5 +1,5 @@
-//! `stockhold bench`: puts load on a running server and measures it. It sells only SKUs of its own. At the end it reports what it has
-//! left behind, and whether the server's counters agree with the answers.
+//! `stockhold bench`: puts load on a running server and measures it. It sells only SKUs of its own. At the end it deletes those of
+//! them that have no sales and no holds, and reports what it has left behind, and whether the server's counters agree with the answers.
 
 mod generator;
 mod report;
@@ -266,12 +266,20 @@ impl BenchArgs {
         begin: Instant,
     ) -> Result<BenchAudit, CallError> {
         let mut books = BenchAudit::new(skus, told);
+        let mut unused = Vec::new();
         for sku in skus {
             let at = At { sku, location: None };
             let item = caller.ask(async |client| client.item(at).await).await?;
             books.add(&item);
+            if item.confirmed_sold + item.held_units == 0 {
+                unused.push(at);
+            }
         }
         books.compare(told, begin.elapsed() + CLOCKS >= Duration::from_secs(self.ttl));
+        for at in unused {
+            caller.ask(async |client| client.delete_item(at, None).await).await?;
+            books.deleted += 1;
+        }
         Ok(books)
     }
 }

@@ -56,7 +56,7 @@ impl Measurements {
             let (commits, busy) =
                 (rise("stockhold_commit_seconds_count"), rise("stockhold_commit_seconds_sum"));
             ServerMetrics {
-                processors: rise("stockhold_cpu_seconds") / seconds,
+                processors: rise("process_cpu_seconds_total") / seconds,
                 committing: busy / seconds,
                 commits_per_second: commits / seconds,
                 mean_commit_ms: 1_000.0 * busy / commits.max(1.0),
@@ -77,6 +77,8 @@ pub(super) struct BenchAudit {
     pub(super) agree: bool,
     sku_prefix: String,
     skus: usize,
+    /// Items that were deleted at the end. The others have sales or holds.
+    pub(super) deleted: usize,
     told_reserved: u64,
     told_confirmed: u64,
     confirmed_sold: u64,
@@ -91,6 +93,7 @@ impl BenchAudit {
             agree: false,
             sku_prefix: format!("{prefix}-"),
             skus: skus.len(),
+            deleted: 0,
             told_reserved: told.reserved,
             told_confirmed: told.confirmed,
             confirmed_sold: 0,
@@ -264,6 +267,7 @@ impl BenchReport {
 }
 
 impl Display for BenchReport {
+    #[expect(clippy::too_many_lines, reason = "one line of the report after the other")]
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.version, &self.store, &self.durability, &self.durability_unknown) {
             (Some(version), Some(store), Some(durability), _) => {
@@ -344,6 +348,7 @@ impl Display for BenchReport {
             agree,
             sku_prefix,
             skus,
+            deleted,
             told_reserved,
             told_confirmed,
             confirmed_sold,
@@ -352,7 +357,7 @@ impl Display for BenchReport {
         } = &self.books;
         writeln!(
             f,
-            "Stock      {skus} item{} {sku_prefix}… created, which stay: {told_reserved} units were held, {told_confirmed} of them sold; \
+            "Stock      {skus} item{} {sku_prefix}… created, {deleted} deleted. Items with sales or holds stay: {told_reserved} units were held, {told_confirmed} of them sold; \
              {held_units} are held now and expire within {} s. Nothing else was changed",
             plural(*skus),
             self.ttl_seconds

@@ -52,7 +52,7 @@ enum CtlCommand {
     Confirm(requests::ConfirmArgs),
     /// Release a hold: its units can be sold again
     Release(requests::ReleaseArgs),
-    /// Move a hold's deadline to so many seconds from now, within the longest hold of its items
+    /// Move a hold's deadline to this many seconds from now, within the longest hold of its items
     Extend(requests::ExtendArgs),
     /// Return sold units to the stock: all of a reservation, or those of --line or --unit
     ///
@@ -67,7 +67,7 @@ enum CtlCommand {
     ///   stockhold ctl list --owner cart-1 --status active
     #[command(verbatim_doc_comment)]
     List(requests::ListArgs),
-    /// Set, adjust, show and list stock
+    /// Set, adjust, delete, show and list stock
     #[command(subcommand)]
     Stock(StockCommand),
     /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
@@ -115,6 +115,11 @@ enum StockCommand {
     ///   stockhold ctl stock adjust shirt -3 --reason broken
     #[command(verbatim_doc_comment)]
     Adjust(requests::AdjustStockArgs),
+    /// Delete an item that has no sales, no holds and no units with ids
+    ///
+    ///   stockhold ctl stock delete shrit
+    #[command(verbatim_doc_comment)]
+    Delete(requests::DeleteItemArgs),
     /// Show an item
     Get(requests::GetItemArgs),
     /// List items in order of location and SKU
@@ -237,7 +242,12 @@ async fn send(caller: &RetryClient, request: &ApiRequest) -> Result<Raw, CallErr
         None => String::new(),
     };
     let tag = request.if_match.map(stockhold_api::encode::etag);
-    let headers: Vec<(&str, &str)> = tag.iter().map(|tag| ("if-match", tag.as_str())).collect();
+    // A request with a body has its key there.
+    let key = request.key.as_ref().filter(|_| request.body.is_none());
+    let key = key.map(|key| format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\"")));
+    let tag = tag.iter().map(|tag| ("if-match", tag.as_str()));
+    let headers: Vec<(&str, &str)> =
+        tag.chain(key.iter().map(|key| ("idempotency-key", key.as_str()))).collect();
     caller.send_with(request.method, &request.path, &headers, body.as_bytes()).await
 }
 
@@ -253,6 +263,7 @@ impl CtlCommand {
             Self::List(ask) => Ok(ask.request()),
             Self::Stock(StockCommand::Set(ask)) => ask.request(),
             Self::Stock(StockCommand::Adjust(ask)) => ask.request(),
+            Self::Stock(StockCommand::Delete(ask)) => ask.request(),
             Self::Stock(StockCommand::Get(ask)) => Ok(ask.request()),
             Self::Stock(StockCommand::List(ask)) => Ok(ask.request()),
             Self::Units(ask) => ask.request(),

@@ -418,6 +418,27 @@ impl AdjustStockArgs {
 }
 
 #[derive(Args)]
+pub(super) struct DeleteItemArgs {
+    /// SKU of the item
+    sku: String,
+    #[command(flatten)]
+    place: LocationArgs,
+    /// Only if the item still has this version (`stock get` shows it)
+    #[arg(long, value_name = "N")]
+    if_version: Option<u64>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+impl DeleteItemArgs {
+    pub(super) fn request(&self) -> Result<ApiRequest, String> {
+        let path = item_path(&self.sku, &self.place.location, "");
+        let request = ApiRequest::get(path, |_| "deleted\n".to_owned()).keyed(self.key.key.as_ref())?;
+        Ok(ApiRequest { method: "DELETE", if_match: self.if_version, ..request })
+    }
+}
+
+#[derive(Args)]
 pub(super) struct GetItemArgs {
     /// SKU of the item
     sku: String,

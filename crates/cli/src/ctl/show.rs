@@ -116,7 +116,7 @@ pub(super) fn availabilities(value: &Value) -> String {
     table(&AVAILABILITY, &entries(&value["items"]))
 }
 
-/// How the sale of an item or of a location stands, with what is around it.
+/// The pauses of an item or of a location, and of everything around it.
 pub(super) fn sale(value: &Value) -> String {
     let around = scopes(value).join(" and ");
     let mut out = match (value["paused"] == Value::Bool(true), around.is_empty()) {
@@ -134,7 +134,7 @@ pub(super) fn sale(value: &Value) -> String {
     out
 }
 
-/// How the sale of everything stands, with the locations that are paused by themselves.
+/// The pause of everything, and the locations with a pause of their own.
 pub(super) fn sale_of_all(value: &Value) -> String {
     let paused = value["paused"] == Value::Bool(true);
     let mut out =
@@ -256,7 +256,7 @@ fn item_of(line: &Value) -> String {
     }
 }
 
-/// The ids of units, so many at most, with how many there are besides. What came back is marked.
+/// The ids of units, up to a limit, and the number of further units. Returned units are marked.
 fn ids(units: &Value, most: usize) -> String {
     let units = entries(units);
     let id = |unit: &&Value| match (unit.as_str(), unit["returned"].as_bool()) {

@@ -16,12 +16,12 @@ pub(super) enum UnitsCommand {
     ///   stockhold ctl units add concert A-1 A-2 A-3 --section stalls --row A
     #[command(verbatim_doc_comment)]
     Add(AddUnitsArgs),
-    /// List an item's units in the order of their claims, each with where it stands
+    /// List an item's units in claim order, with their status
     ///
     ///   stockhold ctl units list concert --status held
     #[command(verbatim_doc_comment)]
     List(ListUnitsArgs),
-    /// Show a unit: where it stands, and who has it
+    /// Show a unit: its status and its reservation
     ///
     ///   stockhold ctl units get concert A-3
     #[command(verbatim_doc_comment)]
@@ -31,9 +31,9 @@ pub(super) enum UnitsCommand {
     ///   stockhold ctl units events concert A-3
     #[command(verbatim_doc_comment)]
     Events(UnitArgs),
-    /// Draw where every unit stands, row by row
+    /// Draw the status of every unit, row by row
     Map(SeatMapArgs),
-    /// Let go of a unit that nobody holds or has bought
+    /// Remove a unit that is neither held nor sold
     ///
     ///   stockhold ctl units retire concert A-3
     #[command(verbatim_doc_comment)]
@@ -68,7 +68,7 @@ pub(super) struct AddUnitsArgs {
     /// Part of the hall that they are in
     #[arg(long)]
     section: Option<String>,
-    /// Row of the section; the order given says who is beside whom
+    /// Row of the section. Units are adjacent in the given order
     #[arg(long)]
     row: Option<String>,
     /// What they are like: NAME=VALUE, a whole number, true, false or a text; repeat it for more
@@ -169,13 +169,13 @@ pub(super) struct UnitSelectionArgs {
     /// A unit by its id, of an item whose units have ids; repeat it for more
     #[arg(long, value_name = "ID", conflicts_with_all = ["line", "quantity", "adjacent", "section", "min_together", "attribute"])]
     unit: Vec<String>,
-    /// Of an item whose units have ids: the best that are side by side
+    /// For units with ids: the best adjacent units
     #[arg(long, conflicts_with = "line")]
     adjacent: bool,
     /// Only units of this section; repeat it for more, in order of preference
     #[arg(long, conflicts_with = "line")]
     section: Vec<String>,
-    /// Where so many can't be side by side: in several groups, of at least so many each
+    /// If one group is not possible: several groups of at least this many units
     #[arg(long, value_name = "UNITS", conflicts_with = "line")]
     min_together: Option<u64>,
     /// Only units that have this: NAME=VALUE; repeat it for more

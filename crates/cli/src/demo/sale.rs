@@ -1,6 +1,6 @@
 //! The buyers: what each wants, what each was told.
 //!
-//! A buyer believes nothing but answers: the audit is made of what is noted here.
+//! The audit uses only what buyers learned from answers, which is recorded here.
 
 use crate::client::{CallError, RESERVATIONS, RetryClient, item_path};
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub(super) enum BuyerPlan {
     Abandon,
 }
 
-/// How a hold ended, as its buyer was told; who walks away is told nothing.
+/// How a hold ended according to its buyer's last answer. A buyer who abandons a hold gets no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BuyerOutcome {
     Sold,
@@ -116,7 +116,7 @@ impl DemoSale {
         Ok(())
     }
 
-    /// A buyer who was too late comes back: asks until there is a unit, or until no hold is left that may end.
+    /// A buyer who was too late tries again until a unit is available, or until no hold is left that could end.
     pub(super) async fn come_back(&self, buyer: u32) -> Result<bool, CallError> {
         loop {
             match self.reserve(buyer).await? {

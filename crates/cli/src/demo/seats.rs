@@ -255,7 +255,7 @@ impl SeatMapView {
     }
 }
 
-/// Every seat is sold, and by the reservation of the group that was told so. What is wrong, if anything is.
+/// Checks that every seat is sold, by the reservation of the group that got it. Returns what is wrong.
 async fn audit(sale: &SeatSale, seats: usize) -> Result<Option<String>, CallError> {
     let all = UnitsListed::default();
     let page = sale.caller.ask(async |client| client.units(HERE, all, Some(MOST_SEATS), None).await).await?;

@@ -22,7 +22,7 @@ const APART: u32 = 7_919;
 /// How long a start may take.
 const START: Duration = Duration::from_secs(30);
 /// How often a starting server is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long one look may take.
 const LOOK: Duration = Duration::from_secs(2);
 /// Lines of the server's log that a failed start shows.
@@ -91,7 +91,7 @@ impl ServerProcess {
                     "the server did not start. Its log ends with:\n{tail}"
                 )));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(START_POLL_INTERVAL).await;
         }
     }
 }
@@ -133,7 +133,7 @@ fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Result<Child, CallError> {
         .map_err(failed)
 }
 
-/// Two ports that nobody listens on, looked for from a place that differs from process to process.
+/// Two free ports. The search starts at a number that differs between processes.
 fn free_ports(tries: u32) -> Result<[u16; 2], CallError> {
     let range = PORTS.end - PORTS.start;
     let apart = std::process::id().wrapping_add(tries).wrapping_mul(APART) % u32::from(range);

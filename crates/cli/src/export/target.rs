@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Most symbolic links in a chain, as operating systems allow.
 const MOST_LINKS: u32 = 40;
-/// Mode of a new file: only its owner may read it, because exports say who bought what.
+/// Mode of a new file. Only its owner may read it, because exports contain purchases of customers.
 const OWN: u32 = 0o600;
 /// Permission bits of owner, group and others.
 const RIGHTS: u32 = 0o777;
@@ -118,7 +118,7 @@ impl PartialFile {
 
     fn finish(&mut self) -> io::Result<()> {
         if let Some(replaced) = &self.replaced {
-            take_over(&self.file, replaced)?;
+            replace_file(&self.file, replaced)?;
         }
         self.file.sync_all()?;
         if !self.is_there() {
@@ -148,7 +148,7 @@ impl Drop for PartialFile {
 
 /// Gives a file the owner and the permissions of the file that it replaces. If it can't get the same group, its group gets no
 /// permissions.
-fn take_over(file: &File, replaced: &Metadata) -> io::Result<()> {
+fn replace_file(file: &File, replaced: &Metadata) -> io::Result<()> {
     let (owner, group) = (replaced.uid(), replaced.gid());
     let same_group =
         fchown(file, Some(owner), Some(group)).or_else(|_| fchown(file, None, Some(group))).is_ok();

@@ -168,7 +168,7 @@ impl ApplyOptions {
         }
     }
 
-    /// Predicts what would become of the row, from the item as it is now and from what the rows before would have made of it.
+    /// Predicts the result of a row from the current item and from the rows before.
     fn predict(self, row: &ItemRow, found: Option<&Value>, earlier: Option<PredictedItem>) -> RowOutcome {
         let sold = if self.stock == StockMeaning::OnHand { Some(found.map_or(0, sold_of)) } else { None };
         let body = match body_of(row, sold) {
@@ -304,7 +304,10 @@ fn refused(row: &ItemRow, problem: &Problem) -> RowError {
                 ""
             };
             let what = format!("{}: {}{advice}", problem.reason, problem.detail);
-            RowError { line, column: "total_units".to_owned(), what }
+            let other_mode =
+                problem.reason == Reason::ModeMismatch.name() && row.settings.contains_key("mode");
+            let column = if other_mode { "mode" } else { "total_units" };
+            RowError { line, column: column.to_owned(), what }
         }
     }
 }

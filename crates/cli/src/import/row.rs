@@ -75,7 +75,7 @@ impl ItemField {
     }
 }
 
-/// A value as it is in the file.
+/// A value of the file, unchanged.
 pub(super) enum FieldValue<'a> {
     Text(&'a str),
     Json(Value),

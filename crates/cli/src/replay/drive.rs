@@ -42,7 +42,7 @@ struct CustomerChain {
     bought: Purchases,
 }
 
-/// Does all steps of the plan, so many at once.
+/// Executes all steps of the plan, this many at once.
 pub(super) async fn drive(
     run: &Rc<ReplayRun>,
     pace: ReplaySpeed,
@@ -111,7 +111,7 @@ pub(super) async fn drive(
     }
 }
 
-/// Does the same for each of many, so many at once.
+/// Runs a function for each element, this many at once.
 pub(super) async fn for_each<T, W, F>(
     all: impl Iterator<Item = W>,
     at_once: usize,

@@ -1,11 +1,11 @@
-//! What an earlier run of the same replay had decided when it was cut.
+//! The decisions of an earlier run of the same replay that was interrupted.
 //!
 //! A refused basket leaves nothing on the server. Sent again it might get a hold now, while the cancellation that
 //! came after it was already booked as an adjustment, since there had been nothing to return. So a basket that has no
 //! hold, but whose customer's later cancellation is booked, stays refused.
 //!
-//! Whether a key is known is found out with requests that can never take effect: known, they are told apart as another
-//! request; unknown, they break a rule.
+//! Whether a key is known is found with a request that can never take effect. If the key is known, the request is
+//! refused as a different one. If not, it breaks a rule.
 
 use super::plan::{ReplayStep, StepKind};
 use super::steps::{AdjustBody, BasketBody, ReplayRun, ReturnBody};

@@ -65,7 +65,7 @@ pub(super) struct OrderLine {
     pub(super) at: i64,
     /// Who, if the file knows.
     pub(super) customer: Option<String>,
-    /// Where it stands.
+    /// Its place in the file.
     pub(super) place: LinePosition,
 }
 

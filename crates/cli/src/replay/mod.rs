@@ -1,7 +1,7 @@
 //! `stockhold replay`: past orders against a running server, and then an audit of what it did with them.
 //!
-//! The files alone decide what is sent, and all keys derive from them, so that the same command goes on where a
-//! replay was cut.
+//! The files alone decide what is sent, and all keys derive from them. So the same command continues an interrupted
+//! replay.
 
 mod audit;
 mod drive;
@@ -66,7 +66,7 @@ pub(super) struct ReplayArgs {
     /// Orders that are under way at once
     #[arg(long, value_name = "N", default_value_t = 32)]
     connections: usize,
-    /// all: a basket in full or not at all. partial: what there is of it
+    /// all: a basket in full or not at all. partial: what is available of it
     #[arg(long, value_name = "HOW", default_value = "all", value_parser = ["all", "partial"])]
     fulfilment: String,
     /// Where the stock is

@@ -1,4 +1,4 @@
-//! From lines to steps: which order does what, in which sequence, and who has to wait for whom.
+//! Makes steps of lines: what each order does, in which sequence, and which steps wait for others.
 //!
 //! A plan depends on the files alone, never on what a server answered: a replay that was cut and runs again has the
 //! same plan.
@@ -39,7 +39,7 @@ pub(super) struct ReplayStep {
 pub(super) struct ReplayPlan {
     /// In the order of time; orders of the same time by name.
     pub(super) steps: Vec<ReplayStep>,
-    /// Steps of one customer, each of which waits for the one before. Who has no name waits for nobody.
+    /// Steps of one customer. Each waits for the one before. Orders without a customer wait for nothing.
     pub(super) chains: Vec<Vec<usize>>,
     /// Every SKU with the units that baskets ask for.
     pub(super) demand: BTreeMap<String, u64>,

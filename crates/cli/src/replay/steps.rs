@@ -1,5 +1,5 @@
-//! One order at a time: hold and confirm, take back, write off. What was answered goes to the ledger before anything
-//! else is sent that depends on it.
+//! Executes one order: hold and confirm, return, or write off. An answer is recorded in the ledger before any request
+//! that depends on it.
 //!
 //! Every key is made of the prefix, the order and the step, so that a second run repeats the first one's requests.
 
@@ -91,7 +91,7 @@ impl ReplayRun {
                 Ok(())
             }
             StepKind::Sale => self.sell(step, bought, due).await,
-            StepKind::Cancellation => self.take_back(step, bought, due).await,
+            StepKind::Cancellation => self.cancel_order(step, bought, due).await,
             StepKind::WriteOff => self.write_off(step, due).await,
         }
     }
@@ -151,8 +151,8 @@ impl ReplayRun {
         baskets.units_asked = units.fold(baskets.units_asked, u64::saturating_add);
     }
 
-    /// The latest purchases first; what nobody bought is an adjustment.
-    async fn take_back(
+    /// Returns the latest purchases first. Units that were not bought in this replay become an adjustment.
+    async fn cancel_order(
         &self,
         step: &ReplayStep,
         bought: &mut Purchases,
@@ -251,7 +251,7 @@ impl ReplayRun {
         key: String,
         due: Instant,
     ) -> Result<Option<(String, String)>, CallError> {
-        // More than an item can have is refused by the server, as it stands there.
+        // A total above the limit is sent unchanged, and the server refuses it.
         let delta = i64::try_from(units).unwrap_or(i64::MAX).saturating_mul(sign);
         let body = AdjustBody { delta, reason, idempotency_key: key };
         let path = item_path(sku, &self.location, "/adjust");
@@ -264,8 +264,8 @@ impl ReplayRun {
         }
     }
 
-    /// Sends one command and times it. A key that stands for another request ends the replay: what the ledger would
-    /// say of it could not be trusted.
+    /// Sends one command and measures its time. A key that belongs to a different request ends the replay, because the
+    /// ledger would be wrong.
     async fn send<T: serde::de::DeserializeOwned>(
         &self,
         kind: RequestKind,

@@ -1,6 +1,6 @@
 //! Lines that can't be used: counted by kind, the first few with their place.
 //!
-//! It judges nothing; who finds a line unfit says why.
+//! The caller decides that a line is unusable and gives the reason.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl LineError {
     }
 }
 
-/// Where a line stands.
+/// The place of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinePosition {
     /// Which file, counted from 0.

@@ -1,4 +1,4 @@
-//! What a command may touch, as far as the state lets it be seen before it is decided.
+//! The resources that a command may touch, as far as they are known before it is decided.
 
 use crate::command::{Command, Envelope, RequestedLine, ReturnSelection};
 use crate::event::KeyTarget;
@@ -11,10 +11,10 @@ use crate::unit::{Unit, UnitStatus};
 use crate::unit_selection::UnitSelection;
 use alloc::vec::Vec;
 
-/// Adds to `out` what the command may touch, as far as `state` lets it be seen: an id leads to its reservation, a
-/// reservation to its items, a unit to the reservation that has it. A store loads what is new and asks again until
-/// nothing is; what a command turns out to need beyond it (the other items of a hold that falls due) comes as
-/// [`crate::NotLoaded`] from deciding.
+/// Adds the resources that the command may touch to `out`, as far as `state` has loaded what leads to them: an id
+/// leads to its reservation, a reservation to its items, a unit to the reservation that has it. A store loads what is
+/// new and calls again until nothing is new. Resources beyond that, such as the other items of a hold that falls due,
+/// are reported by [`decide`](crate::decide) as [`crate::NotLoaded`].
 pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resource>) {
     if let Some(key) = envelope.key_in_use() {
         out.push(Resource::Key(key.hash));
@@ -22,6 +22,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
             match &record.target {
                 KeyTarget::Reservation(id) => hold(state, *id, out),
                 KeyTarget::Item(key) => out.push(Resource::Item(key.clone())),
+                KeyTarget::Record(key) => out.push(Resource::Record(key.clone())),
             }
             return;
         }
@@ -29,7 +30,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
     match &envelope.command {
         Command::Reserve(reserve) => {
             out.push(Resource::Pause(None));
-            // A basket that goes beyond it is refused before any unit is looked at.
+            // A basket above this limit is refused before any unit is read.
             let mut room = Some(BASKET_UNITS);
             for (number, line) in reserve.basket.lines().iter().enumerate() {
                 location(&line.item, out);
@@ -54,6 +55,10 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
         }
         Command::SetStock(set) => out.push(Resource::Item(set.item.clone())),
         Command::AdjustStock(adjust) => out.push(Resource::Item(adjust.item.clone())),
+        Command::DeleteItem(delete) => {
+            out.push(Resource::Item(delete.item.clone()));
+            out.push(Resource::Due(delete.item.clone()));
+        }
         Command::AddUnits(add) => {
             out.push(Resource::Item(add.item.clone()));
             out.push(Resource::LastUnit(add.item.clone()));
@@ -69,6 +74,7 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
             Scope::Item(key) => out.push(Resource::Item(key.clone())),
         },
         Command::Sweep => out.push(Resource::AnyDue),
+        Command::SetRecord(set) => out.push(Resource::Record(set.key.clone())),
     }
 }
 
@@ -90,7 +96,7 @@ fn units<S: State>(
     }
 }
 
-/// A unit that has to be free, and the reservation that has it: it may be due.
+/// A unit that has to be free, and the reservation that holds it, because that may be due.
 fn unit<S: State>(state: &S, item: &ItemKey, id: &Label, out: &mut Vec<Resource>) {
     out.push(Resource::Unit(item.clone(), id.clone()));
     if let Ok(Some(Unit { status: UnitStatus::Held(holder), .. })) = state.unit(item, id) {

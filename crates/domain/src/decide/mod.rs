@@ -2,6 +2,7 @@
 
 mod footprint;
 mod hold;
+mod record;
 mod reserve;
 mod returns;
 mod stock;
@@ -10,21 +11,23 @@ mod units;
 use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey, Origin};
 use crate::event::{Event, HoldChange, KeyRecord, KeyTarget, Transition};
 use crate::hold::Line;
+use crate::hold_limits::HoldLimits;
 use crate::id::EventId;
 use crate::item::{Mode, StockCounters};
-use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, HoldLimits};
+use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::{NotLoaded, State};
 use crate::time::Instant;
+use alloc::vec;
 use alloc::vec::Vec;
 
 pub use footprint::footprint;
 
-/// What a batch of commands did, to be committed at once.
+/// The effects of a batch of commands. A store commits them at once.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
     /// The keys that were used.
     pub keys: Vec<KeyRecord>,
@@ -39,7 +42,7 @@ impl Effects {
         self.events.is_empty() && self.keys.is_empty()
     }
 
-    /// Lines of the holds in `events`, and units with ids: with their number, what tells how large a batch has become.
+    /// Lines and units with ids in `events`. Together with the number of events, this is the size of the batch.
     pub fn lines(&self) -> u32 {
         self.lines
     }
@@ -73,8 +76,7 @@ pub fn decide<S: State>(
     now: Instant,
     effects: &mut Effects,
 ) -> Result<Outcome, DecideError> {
-    let key = envelope.key_in_use();
-    if let Some(known) = known_key(state, key)? {
+    if let Some(known) = known_key(state, envelope)? {
         return Ok(known);
     }
     let mut context = CommandContext {
@@ -93,16 +95,18 @@ pub fn decide<S: State>(
         Command::Return(returned) => returns::return_units(&mut context, returned, now),
         Command::SetStock(set) => stock::set(&mut context, set, now),
         Command::AdjustStock(adjust) => stock::adjust(&mut context, adjust, now),
+        Command::DeleteItem(delete) => stock::delete(&mut context, delete, now),
         Command::AddUnits(add) => units::add(&mut context, add, now),
         Command::RetireUnit(retire) => units::retire(&mut context, retire, now),
         Command::SetSale(set) => stock::set_sale(&mut context, set, now),
         Command::Sweep => hold::sweep(&mut context, now),
+        Command::SetRecord(set) => record::set(&mut context, set, now),
     }
 }
 
 /// Answers a key that was used before, ahead of any rule.
-fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<Outcome>, DecideError> {
-    let Some(key) = key else { return Ok(None) };
+fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>, DecideError> {
+    let Some(key) = envelope.key_in_use() else { return Ok(None) };
     let Some(record) = state.key(key.hash)? else { return Ok(None) };
     if record.fingerprint != key.fingerprint {
         return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
@@ -114,11 +118,18 @@ fn known_key<S: State>(state: &S, key: Option<IdempotencyKey>) -> Result<Option<
                 .ok_or(DecideError::InvariantViolated("a key refers to a reservation that does not exist"))?;
             Reply::Reservation(hold.clone())
         }
-        KeyTarget::Item(key) => {
-            let item = state
-                .item(key)?
-                .ok_or(DecideError::InvariantViolated("a key refers to an item that does not exist"))?;
-            Reply::Item { item: item.clone(), created: false }
+        // The item may have been created again since.
+        KeyTarget::Item(_) if matches!(envelope.command, Command::DeleteItem(_)) => Reply::ItemDeleted,
+        KeyTarget::Item(key) => match state.item(key)? {
+            Some(item) => Reply::Item { item: item.clone(), created: false },
+            // It was deleted since, so there is nothing to show.
+            None => return Ok(Some(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()])))),
+        },
+        KeyTarget::Record(key) => {
+            let record = state
+                .record(key)?
+                .ok_or(DecideError::InvariantViolated("a key refers to a record that does not exist"))?;
+            Reply::Record(record.clone())
         }
     };
     Ok(Some(Outcome::Replayed(reply)))

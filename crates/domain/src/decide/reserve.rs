@@ -6,16 +6,16 @@ use super::{CommandContext, DecideError, moved_counters};
 use crate::command::{Basket, Fulfilment, RequestedLine, Reserve};
 use crate::event::{HoldChange, KeyTarget, Transition};
 use crate::hold::{Hold, HoldTerms, Line, Status};
+use crate::hold_limits::HoldLimits;
 use crate::item::{Item, Mode};
 use crate::label::Label;
-use crate::limits::{BASKET_UNITS, HoldLimits, LINE_QUANTITY, LINE_UNITS};
+use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::{Rejection, Shortage, UnavailableUnits};
 use crate::state::{Scope, State};
 use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
 use crate::unit_selection::UnitSelection;
-use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -51,7 +51,7 @@ pub(super) fn reserve<S: State>(
                 unknown: offer.unknown,
             });
         } else if offer.quantity < line.quantity {
-            short.push((line, offer.quantity));
+            short.push((line, offer.quantity, offer.unknown_sections));
         }
         if offer.quantity > 0 {
             granted.push((line, offer.quantity, offer.units));
@@ -65,7 +65,7 @@ pub(super) fn reserve<S: State>(
         return Ok(Outcome::Refused(Rejection::UnitsUnavailable(taken)));
     }
     if refused {
-        return shortages(context, &short);
+        return shortages(context, short);
     }
     // A line that is left out of the hold does not limit how long the hold may last.
     let times = if granted.len() < lines.len() {
@@ -124,11 +124,7 @@ fn validate<S: State>(
         return Ok(Err(Rejection::TtlTooLong { max }));
     }
     if let Some(line) = nameless {
-        let detail = format!(
-            "must ask for a quantity of {:?}, which counts its units and gives them no ids",
-            line.item
-        );
-        return Ok(Err(Rejection::invalid("", detail)));
+        return Ok(Err(Rejection::ModeMismatch { item: line.item.clone(), mode: Mode::Counted }));
     }
     if !unknown.is_empty() {
         return Ok(Err(Rejection::UnknownItem(unknown)));
@@ -273,15 +269,16 @@ fn known<'s, S: State>(
 
 fn shortages<S: State>(
     context: &CommandContext<'_, S>,
-    short: &[(&RequestedLine, u64)],
+    short: Vec<(&RequestedLine, u64, Vec<Label>)>,
 ) -> Result<Outcome, DecideError> {
     let mut lines = Vec::with_capacity(short.len());
-    for (line, available) in short {
+    for (line, available, unknown_sections) in short {
         lines.push(Shortage {
             item: line.item.clone(),
             requested: line.quantity,
-            available: *available,
+            available,
             next_expiry_at: context.state.earliest(Some(&line.item))?.map(|(due, _)| due),
+            unknown_sections,
         });
     }
     Ok(Outcome::Refused(Rejection::InsufficientInventory(lines)))

@@ -1,12 +1,12 @@
 //! Returns: sold units that come back. The reservation stays confirmed and records what was returned.
 
-use super::hold::{Opened, clamp_to_item_clock, done, figures_of, open};
+use super::hold::{Opened, done, open};
 use super::units::next_version;
 use super::{CommandContext, DecideError, moved_counters};
 use crate::command::{Basket, Return, ReturnSelection};
 use crate::event::{HoldChange, Transition};
 use crate::hold::{Hold, Line, Status};
-use crate::item::ItemKey;
+use crate::item::{ItemKey, StockCounters};
 use crate::label::Label;
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
@@ -38,7 +38,8 @@ pub(super) fn return_units<S: State>(
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
 
-    let at = clamp_to_item_clock(context, &hold, now)?;
+    let before = figures_before(context, &hold, &returned, now)?;
+    let at = before.iter().map(|figures| figures.at).max().map_or(now, |newest| newest.max(now));
     let units = if hold.lines.iter().any(|line| line.units.is_some()) {
         returned.iter().map(|line| line.units.as_slice().into()).collect()
     } else {
@@ -49,9 +50,9 @@ pub(super) fn return_units<S: State>(
 
     let mut lines = Vec::with_capacity(hold.lines.len());
     let mut figures = Vec::with_capacity(hold.lines.len());
-    for (number, (line, returned)) in hold.lines.iter().zip(&returned).enumerate() {
+    for (number, ((line, returned), before)) in hold.lines.iter().zip(&returned).zip(&before).enumerate() {
         let mut line = line.clone();
-        let mut after = moved_counters(&figures_of(context, &line)?, &change, &line, number)?;
+        let mut after = moved_counters(before, &change, &line, number)?;
         if returned.quantity > 0 {
             after.at = at;
             line.sequence = after.sequence;
@@ -69,6 +70,24 @@ pub(super) fn return_units<S: State>(
     let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
     context.emit(context.fresh.event, at, Some(previous), transition);
     Ok(done(context, hold, at))
+}
+
+/// The counters of each line's item. An item of which everything came back may have been deleted since: it has none.
+fn figures_before<S: State>(
+    context: &CommandContext<'_, S>,
+    hold: &Hold,
+    returned: &[ReturnedLine],
+    now: Instant,
+) -> Result<Vec<StockCounters>, DecideError> {
+    let mut figures = Vec::with_capacity(hold.lines.len());
+    for (line, returned) in hold.lines.iter().zip(returned) {
+        figures.push(match context.state.item(&line.item)? {
+            Some(item) => item.figures,
+            None if returned.quantity == 0 => StockCounters::none(now),
+            None => return Err(DecideError::InvariantViolated("an item went away that has sales")),
+        });
+    }
+    Ok(figures)
 }
 
 /// What a command returns of one line.

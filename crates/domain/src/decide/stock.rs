@@ -1,9 +1,10 @@
-//! What operators do: set and adjust stock, pause and resume.
+//! Commands of operators: set and adjust stock, delete an item, pause and resume.
 
+use super::hold::expire;
 use super::{CommandContext, DecideError, add, next_sequence};
-use crate::command::{AdjustStock, SetSale, SetStock};
+use crate::command::{AdjustStock, DeleteItem, Precondition, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
-use crate::item::{Item, Mode, Settings, StockCounters};
+use crate::item::{Item, ItemKey, Mode, Settings, StockCounters};
 use crate::limits::TOTAL_UNITS;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
@@ -23,13 +24,10 @@ pub(super) fn set<S: State>(
         let detail = format!("must be at most {TOTAL_UNITS}");
         return Ok(Outcome::Refused(Rejection::invalid("/total_units", detail)));
     }
-    let before = context.state.item(&command.item)?.cloned();
-    if let Some(expected) = &command.expected {
-        let version = before.as_ref().map(|item| item.version);
-        if !expected.is_met(version) {
-            return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
-        }
-    }
+    let before = match expected_item(context, &command.item, command.expected.as_ref())? {
+        Ok(before) => before,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
     let (mode, total) = match total(before.as_ref(), command) {
         Ok(figures) => figures,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
@@ -46,14 +44,37 @@ pub(super) fn set<S: State>(
     changed(context, item, total, StockChange::Set, now)
 }
 
-/// How units are told apart, which stays as it was, and how many there are to be.
+/// The item that a command changes, if it exists, or the refusal of a precondition that it does not fulfil.
+fn expected_item<S: State>(
+    context: &CommandContext<'_, S>,
+    key: &ItemKey,
+    expected: Option<&Precondition>,
+) -> Result<Result<Option<Item>, Rejection>, DecideError> {
+    let item = context.state.item(key)?;
+    let version = item.map(|item| item.version);
+    Ok(match expected {
+        Some(expected) if !expected.is_met(version) => Err(Rejection::PreconditionFailed { version }),
+        _ => Ok(item.cloned()),
+    })
+}
+
+/// Like [`expected_item`], for commands that need an existing item.
+fn existing_item<S: State>(
+    context: &CommandContext<'_, S>,
+    key: &ItemKey,
+    expected: Option<&Precondition>,
+) -> Result<Result<Item, Rejection>, DecideError> {
+    let found = expected_item(context, key, expected)?;
+    Ok(found.and_then(|item| item.ok_or_else(|| Rejection::UnknownItem(vec![key.clone()]))))
+}
+
+/// The mode, which never changes, and the total that the command asks for.
 fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejection> {
     let mode = before.map(|item| item.mode);
     if let (Some(mode), Some(asked)) = (mode, command.mode)
         && mode != asked
     {
-        let detail = "must stay as it is once the item exists: make another item".to_string();
-        return Err(Rejection::invalid("/mode", detail));
+        return Err(Rejection::ModeMismatch { item: command.item.clone(), mode });
     }
     let mode = mode.or(command.mode).unwrap_or(Mode::Counted);
     let there = before.map(|item| item.figures.total_units);
@@ -64,14 +85,16 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
             Err(Rejection::invalid("/total_units", detail))
         }
         (Mode::Units, asked) => {
-            let there = there.unwrap_or_default();
-            if asked.is_some_and(|asked| asked != there) {
-                let detail = format!(
-                    "must be left out, or be the number of units that exist, which is {there}: units are added and retired one by one"
-                );
-                return Err(Rejection::invalid("/total_units", detail));
+            let there_now = there.unwrap_or_default();
+            if asked.is_none_or(|asked| asked == there_now) {
+                return Ok((mode, there_now));
             }
-            Ok((mode, there))
+            Err(if there.is_some() {
+                Rejection::ModeMismatch { item: command.item.clone(), mode }
+            } else {
+                let detail = "must be left out if units have ids: they are added one by one".to_string();
+                Rejection::invalid("/total_units", detail)
+            })
         }
     }
 }
@@ -95,7 +118,7 @@ fn create<S: State>(
             at: now,
         },
         settings: Arc::new(merged(&Settings::default(), command)),
-        version: 1,
+        version: Item::first_version(now),
         paused: false,
         created_at: now,
     };
@@ -113,20 +136,12 @@ pub(super) fn adjust<S: State>(
     command: &AdjustStock,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    let before = context.state.item(&command.item)?.cloned();
-    if let Some(expected) = &command.expected {
-        let version = before.as_ref().map(|item| item.version);
-        if !expected.is_met(version) {
-            return Ok(Outcome::Refused(Rejection::PreconditionFailed { version }));
-        }
-    }
-    let Some(before) = before else {
-        return Ok(Outcome::Refused(Rejection::UnknownItem(vec![command.item.clone()])));
+    let before = match existing_item(context, &command.item, command.expected.as_ref())? {
+        Ok(before) => before,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     if before.mode == Mode::Units {
-        let detail = "is for items that count their units: those with ids are added and retired one by one"
-            .to_string();
-        return Ok(Outcome::Refused(Rejection::invalid("/delta", detail)));
+        return Ok(Outcome::Refused(Rejection::ModeMismatch { item: before.key, mode: before.mode }));
     }
     let total = before.figures.total_units.checked_add_signed(command.delta);
     let total = match total {
@@ -145,10 +160,42 @@ pub(super) fn adjust<S: State>(
     changed(context, before, total, change, now)
 }
 
-// The words above name it.
+// The error texts above contain this limit.
 const _: () = assert!(TOTAL_UNITS == 1_000_000_000_000);
 
-/// Makes an operator's change of an item.
+/// Deletes an item that is not in use: none of its units is sold or held or has an id. Ended reservations of it stay readable.
+pub(super) fn delete<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &DeleteItem,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
+    let mut item = match existing_item(context, &command.item, command.expected.as_ref())? {
+        Ok(item) => item,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    while item.figures.held > 0 {
+        let at = now.max(item.figures.at);
+        let Some((_, due)) = context.state.earliest(Some(&item.key))?.filter(|(due, _)| *due <= at) else {
+            break;
+        };
+        if !context.may_expire() {
+            return Ok(Outcome::Later);
+        }
+        expire(context, due, at)?;
+        let after = context.state.item(&item.key)?;
+        item = after.ok_or(DecideError::InvariantViolated("an item disappeared within a command"))?.clone();
+    }
+    let StockCounters { total_units, confirmed_sold, held, .. } = item.figures;
+    let units = if item.mode == Mode::Units { total_units } else { 0 };
+    if confirmed_sold > 0 || held > 0 || units > 0 {
+        return Ok(Outcome::Refused(Rejection::ItemInUse { confirmed_sold, held, units }));
+    }
+    context.remember(KeyTarget::Item(item.key.clone()), now.max(item.figures.at));
+    changed(context, item, total_units, StockChange::Deleted, now)?;
+    Ok(Outcome::Done(Reply::ItemDeleted))
+}
+
+/// Applies an operator's change to an item.
 pub(super) fn changed<S: State>(
     context: &mut CommandContext<'_, S>,
     before: Item,

@@ -1,4 +1,4 @@
-//! Units with ids: what operators do with them, and what a reserve is offered of them.
+//! Units with ids: the commands of operators, and the choice of units for a reserve.
 
 use super::hold::expire;
 use super::stock::changed;
@@ -17,24 +17,25 @@ use crate::unit::{LineUnit, Place, Unit, UnitStatus};
 use crate::unit_selection::UnitSelection;
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a line can have of what it asks for.
+/// What is available for a requested line.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    /// Units, at most as many as asked for.
+    /// Number of units, at most the requested number.
     pub(super) quantity: u64,
-    /// Which, where they have ids.
+    /// The units, where units have ids.
     pub(super) units: Option<Vec<LineUnit>>,
     /// Named units that are not available.
     pub(super) taken: Vec<Label>,
     /// Those of `taken` that do not exist.
     pub(super) unknown: Vec<Label>,
+    /// Sections that were asked for and do not exist, if there is less than was asked for.
+    pub(super) unknown_sections: Vec<Label>,
 }
 
-/// What there is for a wish on an item whose units have ids, as things are.
+/// What is available now for a line of an item whose units have ids.
 pub(super) fn offer<S: State>(
     context: &CommandContext<'_, S>,
     item: &Item,
@@ -44,15 +45,23 @@ pub(super) fn offer<S: State>(
     let most = item.available().min(want.quantity);
     let count =
         usize::try_from(most).map_err(|_| DecideError::InvariantViolated("more units than memory has"))?;
-    let (mut taken, mut unknown) = (Vec::new(), Vec::new());
+    let (mut taken, mut unknown, mut unknown_sections) = (Vec::new(), Vec::new(), Vec::new());
     let found: Vec<&Unit> = match selection {
         None => context.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
         Some(UnitSelection::BestAvailable(best)) => match context.state.pool(&item.key)? {
             Some(pool) => {
                 let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
-                pool.best(best, wanted, count)
+                let found = pool.best(best, wanted, count);
+                if found.len() < wanted {
+                    let sections = best.sections.iter();
+                    unknown_sections.extend(sections.filter(|name| !pool.has_section(name)).cloned());
+                }
+                found
             }
-            None => Vec::new(),
+            None => {
+                unknown_sections.clone_from(&best.sections);
+                Vec::new()
+            }
         },
         Some(UnitSelection::Named(ids)) => {
             let mut found = Vec::with_capacity(ids.len());
@@ -80,15 +89,15 @@ pub(super) fn offer<S: State>(
         let version = next_version(unit.version)?;
         units.push(LineUnit { id: unit.id.clone(), version, returned: false });
     }
-    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown })
+    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown, unknown_sections })
 }
 
-/// The version after this one.
+/// The next version.
 pub(super) fn next_version(version: u64) -> Result<u64, DecideError> {
     super::add(version, 1)
 }
 
-/// The holds that have these units and are due, the earliest first.
+/// The due holds of these units, the earliest deadline first.
 pub(super) fn due_holders<S: State>(
     context: &CommandContext<'_, S>,
     item: &ItemKey,
@@ -167,7 +176,7 @@ pub(super) fn add<S: State>(
     }
 }
 
-/// What is wrong with units by themselves.
+/// Checks new units without looking at the item.
 fn validate(units: &[NewUnit]) -> Result<(), Rejection> {
     if units.is_empty() || units.len() > UNITS_AT_ONCE {
         let detail = format!("must be 1 to {UNITS_AT_ONCE} units, and is {}", units.len());
@@ -230,7 +239,7 @@ pub(super) fn retire<S: State>(
     changed(context, item, total_units, StockChange::UnitRetired(unit), now)
 }
 
-/// An item whose units have ids.
+/// Loads an item, and refuses one whose units have no ids.
 fn item_with_ids<S: State>(
     context: &CommandContext<'_, S>,
     key: &ItemKey,
@@ -238,8 +247,7 @@ fn item_with_ids<S: State>(
     Ok(match context.state.item(key)? {
         None => Err(Rejection::UnknownItem(vec![key.clone()])),
         Some(item) if item.mode != Mode::Units => {
-            let detail = "must be an item whose units have ids: this one counts them".to_string();
-            Err(Rejection::invalid("/sku", detail))
+            Err(Rejection::ModeMismatch { item: key.clone(), mode: item.mode })
         }
         Some(item) => Ok(item.clone()),
     })

@@ -1,15 +1,15 @@
-//! A set of small numbers as bits, with a second level that says where there are any, so that the first of a hundred
-//! thousand is found in a handful of steps.
+//! A set of small numbers as a bitmap with two levels. A bit of the second level says whether a word of the first
+//! level has any bit set, so the first of 100,000 members is found in a few steps.
 
 use alloc::vec::Vec;
 
 const WORD: usize = 64;
 
-/// See the module.
+/// A bitmap with two levels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bits {
     words: Vec<u64>,
-    /// A bit for each word that has any.
+    /// One bit for each word that is not zero.
     some: Vec<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Bits {
         self.some.resize(self.words.len().div_ceil(WORD), 0);
     }
 
-    /// Puts a number in or takes it out. One past the end is left alone.
+    /// Adds or removes a number. A number past the end is ignored.
     pub(crate) fn set(&mut self, at: usize, on: bool) {
         let Some(word) = self.words.get_mut(at / WORD) else { return };
         let bit = 1 << (at % WORD);
@@ -48,12 +48,12 @@ impl Bits {
         }
     }
 
-    /// Whether a number is in.
+    /// Whether the set contains a number.
     pub(crate) fn has(&self, at: usize) -> bool {
         self.words.get(at / WORD).is_some_and(|word| word & (1 << (at % WORD)) != 0)
     }
 
-    /// The first number that is in, from `from` on.
+    /// The first member that is at least `from`.
     pub(crate) fn next(&self, from: usize) -> Option<usize> {
         let first = from / WORD;
         let rest = *self.words.get(first)? & (u64::MAX << (from % WORD));
@@ -71,7 +71,7 @@ impl Bits {
         self.words.get(word).map(|bits| word * WORD + low(*bits))
     }
 
-    /// The first number from `from` on that is not in.
+    /// The first number that is at least `from` and no member.
     pub(crate) fn next_out(&self, from: usize) -> usize {
         let mut place = from / WORD;
         let mut mask = u64::MAX << (from % WORD);
@@ -90,12 +90,12 @@ impl Bits {
         &self.words
     }
 
-    /// The same without the numbers of another set: those behind move up, and `count` remain.
+    /// The set without the positions that `removed` has: later positions move up, and `count` positions remain.
     pub(crate) fn words_without(&self, others: &Self, count: usize) -> Vec<u64> {
         let mut packed = Packed { words: Vec::with_capacity(self.words.len()), filled: 0 };
         for (word, others) in self.words.iter().zip(&others.words) {
             let (mut word, mut keep) = (*word, !others);
-            // Stretch by stretch of what is kept: a word of which nothing goes is one.
+            // Copies runs of kept positions. A word from which nothing is removed is one run.
             while keep != 0 {
                 let skipped = keep.trailing_zeros();
                 (word, keep) = (word >> skipped, keep >> skipped);
@@ -109,10 +109,10 @@ impl Bits {
     }
 }
 
-/// Words that are filled from below.
+/// Appends bits to words, the lowest first.
 struct Packed {
     words: Vec<u64>,
-    /// Bits of the last word that are.
+    /// Number of used bits in the last word.
     filled: u32,
 }
 
@@ -136,7 +136,7 @@ impl Packed {
     }
 }
 
-/// Place of the lowest bit, below 64.
+/// Index of the lowest bit, below 64.
 fn low(word: u64) -> usize {
     usize::try_from(word.trailing_zeros()).unwrap_or_default()
 }

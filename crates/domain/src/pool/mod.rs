@@ -1,8 +1,8 @@
-//! The units of one item, as a store has them in memory and as the rules choose among them. Claiming costs what is
-//! claimed and not what there is; nothing here decides whether a claim may be made.
+//! The units of one item in memory, ready for the rules to choose among them. The cost of a claim depends on the
+//! number of claimed units and not on the size of the pool. Whether a claim is allowed is decided elsewhere.
 //!
-//! Units stand in the order in which they are claimed (position, then id). [`seats`] orders them once more by row, which is
-//! made when it is first asked for; [`plan`] finds the best of them.
+//! Units are in the order in which they are claimed: by position, then by id. [`seats`] has a second order by rows,
+//! built when it is first needed. [`plan`] finds the best available units.
 
 mod bits;
 mod names;
@@ -20,10 +20,10 @@ use core::cell::OnceCell;
 use names::Names;
 use seats::Seats;
 
-/// See the module.
+/// The units of one item.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    /// In the order of their claims. Retired ones stay until they are more than half or units come between others.
+    /// In claim order. Retired units stay until they are more than half, or until a unit is added between others.
     units: Vec<Unit>,
     retired: Bits,
     gone: usize,
@@ -46,16 +46,16 @@ impl PartialEq for Pool {
 
 impl Eq for Pool {}
 
-/// Where every unit of an item stands, in little room: what a seat map is drawn from.
+/// The status of every unit of an item, in two bits each: the data of a seat map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeatStates {
-    /// Units.
+    /// Number of units.
     pub count: usize,
-    /// The sum of their versions: another one whenever a unit has moved.
+    /// The sum of the units' versions. It changes with every transition of a unit.
     pub moves: u64,
-    /// A bit for each unit that is available, in the order of their claims, 64 a word, the lowest first.
+    /// One bit for each unit that is available, in claim order, 64 in a word, the lowest bit first.
     pub available: Vec<u64>,
-    /// A bit for each that is sold.
+    /// One bit for each unit that is sold, in the same order.
     pub sold: Vec<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Pool {
         self.sold
     }
 
-    /// The highest position of a unit; 0 when there is none.
+    /// The highest position of a unit. 0 when there is no unit.
     pub fn last_position(&self) -> u64 {
         let there = self.units.iter().enumerate().rev().find(|(at, _)| !self.retired.has(*at));
         there.map_or(0, |(_, unit)| unit.place.position)
@@ -96,24 +96,31 @@ impl Pool {
         usize::try_from(number).ok().filter(|place| !self.retired.has(*place))
     }
 
-    /// All units, in the order of their claims.
+    /// All units, in claim order.
     pub fn iter(&self) -> impl Iterator<Item = &Unit> {
         self.units.iter().enumerate().filter(|(at, _)| !self.retired.has(*at)).map(|(_, unit)| unit)
     }
 
-    /// Units from a place in the order of their claims on: those after (position, id).
+    /// The units after (position, id), in claim order.
     pub fn after(&self, after: Option<(u64, &Label)>) -> impl Iterator<Item = &Unit> {
         let from = after.map_or(0, |after| self.units.partition_point(|unit| order(unit) <= after));
         let rest = self.units.iter().enumerate().skip(from);
         rest.filter(|(at, _)| !self.retired.has(*at)).map(|(_, unit)| unit)
     }
 
-    /// The first units that are free, at most so many.
+    /// Whether a unit is in a section of this name.
+    pub fn has_section(&self, name: &Label) -> bool {
+        let seats = self.seats();
+        let there = |seat| !self.retired.has(seats.place(seat));
+        seats.section(name).is_some_and(|stretch| stretch.seats.clone().any(there))
+    }
+
+    /// The first free units, at most `most`.
     pub fn first_free(&self, most: usize) -> impl Iterator<Item = &Unit> {
         self.free_places().filter_map(|at| self.units.get(at)).take(most)
     }
 
-    /// The places of free units in the order of claims.
+    /// The indexes of free units, in claim order.
     fn free_places(&self) -> impl Iterator<Item = usize> {
         let mut from = 0;
         core::iter::from_fn(move || {
@@ -123,7 +130,7 @@ impl Pool {
         })
     }
 
-    /// Where all of them stand.
+    /// The status of every unit.
     pub fn states(&self) -> SeatStates {
         let [available, sold] = [&self.free, &self.sold_bits].map(|bits| match self.gone {
             0 => bits.words().to_vec(),
@@ -132,14 +139,14 @@ impl Pool {
         SeatStates { count: self.len(), moves: self.moves, available, sold }
     }
 
-    /// Takes units in, none of which is there.
+    /// Adds units. None of them may exist.
     pub fn add(&mut self, mut more: Vec<Unit>) {
         more.sort_by(|one, other| order(one).cmp(&order(other)));
         for unit in &mut more {
             self.share(unit);
         }
         let behind = match (self.units.last(), more.first()) {
-            // One that was retired may come again where it was.
+            // A retired unit may be added again at its old place.
             (Some(last), Some(first)) => order(last) <= order(first),
             _ => true,
         };
@@ -153,13 +160,13 @@ impl Pool {
         }
     }
 
-    /// Makes everything anew, with these and without those that were retired.
+    /// Builds everything again, with these units and without the retired ones.
     fn rebuild(&mut self, more: Vec<Unit>) {
         let retired = core::mem::take(&mut self.retired);
         let before = core::mem::take(&mut self.units).into_iter().enumerate();
         let mut all: Vec<Unit> =
             before.filter(|(at, _)| !retired.has(*at)).map(|(_, unit)| unit).chain(more).collect();
-        // Two sorted stretches: a merge.
+        // Merges two sorted runs.
         all.sort_by(|one, other| order(one).cmp(&order(other)));
         *self = Self { names: Names::with_room(all.len()), ..Self::default() };
         for unit in all {
@@ -167,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// Has a unit share its section, row and attributes with its neighbour, as most do.
+    /// Lets a unit share the texts of its section, row and attributes with its neighbour, which mostly are equal.
     fn share(&self, unit: &mut Unit) {
         let Some(last) = self.units.last() else { return };
         let (place, known) = (&mut unit.place, &last.place);
@@ -199,21 +206,22 @@ impl Pool {
         self.retired.grow(at + 1);
         self.moves += unit.version;
         let (status, version) = (unit.status, unit.version);
-        // It comes in as one that is available, and moves to where it stands.
+        // It is added as available and then moved to its status.
         unit.status = UnitStatus::Available;
         self.units.push(unit);
         self.free.set(at, true);
         self.put(at, status, version);
     }
 
-    /// Lets a unit go.
+    /// Removes a unit.
     pub fn retire(&mut self, id: &Label) {
         let Some(at) = self.find(id) else { return };
         let version = self.units.get(at).map_or(0, |unit| unit.version);
         self.put(at, UnitStatus::Available, version);
         self.moves -= version;
         self.free.set(at, false);
-        // Its seat stays, and is never free again. But two units at one position part those beside them, and one does not.
+        // Its seat stays and is never free again. Two units at one position separate their neighbours, and one unit
+        // does not, so the seats may have to be built again.
         if self.seats.get().is_some() && self.has_twin(at) {
             self.seats = OnceCell::new();
         } else if let Some(seats) = self.seats.get_mut() {
@@ -238,7 +246,7 @@ impl Pool {
         })
     }
 
-    /// Moves a unit to where it stands after a transition.
+    /// Sets a unit's status and version after a transition.
     pub fn set(&mut self, id: &Label, status: UnitStatus, version: u64) {
         if let Some(at) = self.find(id) {
             self.put(at, status, version);
@@ -261,20 +269,20 @@ impl Pool {
         }
     }
 
-    /// Takes in what a transition made of the units of one of a reservation's lines. `number` is the line's.
+    /// Applies a transition of a reservation to the units of one of its lines. `number` is the line's number.
     pub fn apply(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize) {
         for (unit, status) in moved(change, hold, line, number) {
             self.set(&unit.id, status, unit.version);
         }
     }
 
-    /// What was made of the units' order holds no more.
+    /// Drops what was derived from the units' order.
     fn rearranged(&mut self) {
         self.seats = OnceCell::new();
         self.layout = OnceCell::new();
     }
 
-    /// Ids and places, in the order of their claims. Made when first asked for, and shared until units come or go.
+    /// Ids and places, in claim order. Built when first needed, and shared until units are added or removed.
     pub fn layout(&self) -> Arc<[(Label, Place)]> {
         let make = || self.iter().map(|unit| (unit.id.clone(), unit.place.clone())).collect();
         Arc::clone(self.layout.get_or_init(make))
@@ -285,7 +293,7 @@ impl Pool {
     }
 }
 
-/// The units of a line that a transition moved, and where to.
+/// The units of a line that a transition changes, and their status after it.
 pub fn moved<'a>(
     change: &'a HoldChange,
     hold: &Hold,
@@ -314,12 +322,12 @@ pub fn moved<'a>(
     (0..count).filter_map(move |n| Some((nth(n)?, status?)))
 }
 
-/// Whether the unit with this number has this id, be it there or retired.
+/// Whether the unit with this number has this id. The unit may be retired.
 fn has_id(units: &[Unit], number: u32, id: &Label) -> bool {
     usize::try_from(number).ok().and_then(|place| units.get(place)).is_some_and(|unit| unit.id == *id)
 }
 
-/// What units are ordered by.
+/// The sort key of units.
 fn order(unit: &Unit) -> (u64, &Label) {
     (unit.place.position, &unit.id)
 }
@@ -359,7 +367,7 @@ mod tests {
         pool.retire(&unit(2).id);
         pool.add([unit(6)].into());
         assert_eq!((pool.gone, pool.units.len()), (1, 7));
-        // The last goes and comes again: each time it is behind all.
+        // The last unit is removed and added again, and is the last each time.
         for _ in 0..2 {
             pool.retire(&unit(6).id);
             pool.add([unit(6)].into());

@@ -1,42 +1,42 @@
-//! Where a unit stands by its id: a table with open addressing, since a claim must not cost a walk through a tree of a
-//! hundred thousand names. Ids are put in by operators alone, so nobody else can make them collide.
+//! A hash table with open addressing from unit ids to indexes. A claim must not cost a search in a tree of 100,000
+//! names. Only operators add ids, so no caller can make them collide.
 
 use crate::label::Label;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Places for each name: a table is never more than half full.
+/// Slots for each name. A table is at most half full.
 const ROOM: usize = 2;
 const SMALLEST: usize = 16;
 const EMPTY: u32 = u32::MAX;
 
-/// See the module.
+/// A table from names to numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// A power of two of places, each a number or [`EMPTY`].
+    /// The slots, a power of two. Each has a number or [`EMPTY`].
     places: Vec<u32>,
     count: usize,
 }
 
 impl Names {
-    /// An empty table with room for so many.
+    /// An empty table with room for `names` names.
     pub(crate) fn with_room(count: usize) -> Self {
         let places = (count * ROOM).next_power_of_two().max(SMALLEST);
         Self { places: vec![EMPTY; places], count: 0 }
     }
 
-    /// Names that are in.
+    /// Number of names.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether one more can be put in.
+    /// Whether there is room for one more.
     pub(crate) fn has_room(&self) -> bool {
         (self.count + 1) * ROOM <= self.places.len()
     }
 
-    /// Puts a number in under a name, in place of another that had it; `is` says whether a number's is. Needs room.
+    /// Sets the number of a name. `is` says whether a number has this name. There must be room.
     pub(crate) fn put(&mut self, name: &Label, number: u32, is: impl Fn(u32) -> bool) {
         let mask = self.places.len().wrapping_sub(1);
         let mut at = hash(name) & mask;
@@ -52,7 +52,7 @@ impl Names {
         }
     }
 
-    /// The number whose name is asked for; `is` says whether a number's is.
+    /// The number of a name. `is` says whether a number has this name.
     pub(crate) fn get(&self, name: &Label, is: impl Fn(u32) -> bool) -> Option<u32> {
         let mask = self.places.len().wrapping_sub(1);
         let mut at = hash(name) & mask;
@@ -66,7 +66,7 @@ impl Names {
     }
 }
 
-/// FNV-1a, with its high bits mixed in: names that differ at their end differ everywhere.
+/// FNV-1a with its high bits mixed in, so that names that differ only at their end get different low bits.
 fn hash(name: &Label) -> usize {
     let fnv = name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

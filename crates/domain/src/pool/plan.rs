@@ -1,13 +1,13 @@
-//! Best available. Pure and without a rule of the shop: it finds units, and `decide` judges what it found.
+//! Best available: finds units for a reserve. It is a pure function. `decide` then checks the units that it found.
 //!
-//! - `adjacent` and `min_together` look for one run first, in the sections in their order: of all places of a section the
-//!   one that leaves the fewest single seats, of those the one that is claimed first.
-//! - With `min_together` and no such run: as few runs as can be, the longest first (ties to the one that is claimed first),
-//!   each taken from its beginning, none shorter than asked. The last piece is placed as a single run would be. Within one
-//!   section where that can be, else over all of them.
-//! - Without either: the first units in the order of claims, section by section.
+//! - `adjacent` and `min_together` look for one run first, section by section. In a section, the place that leaves the fewest
+//!   single seats wins, and of those the first in claim order.
+//! - With `min_together` and no such run: as few runs as possible, the longest first (ties go to the first in claim order). Each is
+//!   taken from its beginning, and none is shorter than requested. The last run is placed as a single run would be. All runs are
+//!   in one section where that is possible, and otherwise over all sections.
+//! - Without either: the first units in claim order, section by section.
 //!
-//! When there is not enough, it finds as many as can be had in the same way.
+//! When there are too few, it finds as many as possible in the same way.
 
 use super::Pool;
 use super::seats::{Seats, Stretch};
@@ -18,10 +18,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-/// A piece of a run can begin at its first seat or a little further on: one of these leaves no single seat, if any does.
+/// A part of a run can begin at its first seat or a few seats later. If any beginning leaves no single seat, one of
+/// these does.
 const STARTS: usize = 3;
 
-/// Free seats side by side that the buyer would take, and the free stretch that they are a part of.
+/// Adjacent free seats that fit the request, and the longer run of free seats around them.
 struct Run {
     seats: Range<usize>,
     free: Range<usize>,
@@ -33,17 +34,17 @@ impl Run {
     }
 }
 
-/// Where a run of so many can be put: compared by what makes it good, the best first.
+/// A place for a run. The order is by preference, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Spot {
     orphans: u8,
-    /// Place in the order of claims.
+    /// Index in claim order.
     place: usize,
     seat: usize,
 }
 
 impl Pool {
-    /// The best units for a buyer who wants so many and may have `most` of them at most: as many as can be had.
+    /// The best units for a request of `wanted` units, of which at most `most` may be granted.
     pub fn best(&self, best: &BestAvailable, wanted: usize, most: usize) -> Vec<&Unit> {
         let least = |k: u32| usize::try_from(k).unwrap_or(usize::MAX).clamp(1, wanted.max(1));
         let plan = Plan {
@@ -75,14 +76,14 @@ struct Plan<'a> {
     pool: &'a Pool,
     seats: &'a Seats,
     best: &'a BestAvailable,
-    /// Shortest run that will do, where several will.
+    /// Shortest allowed run, when several runs are allowed.
     least: Option<usize>,
     /// Where to look, in order of preference.
     stretches: Vec<&'a Stretch>,
 }
 
 impl Plan<'_> {
-    /// Places in the order of claims.
+    /// Indexes in claim order.
     fn find(&self, count: usize) -> Vec<usize> {
         if count == 0 {
             return Vec::new();
@@ -94,7 +95,7 @@ impl Plan<'_> {
         found.unwrap_or_default().into_iter().flatten().map(|seat| self.seats.place(seat)).collect()
     }
 
-    /// Free units that the buyer would take, wherever they are.
+    /// Free units that fit the request, in any section.
     fn scattered(&self, count: usize) -> Vec<usize> {
         let mut found = Vec::new();
         if self.best.sections.is_empty() {
@@ -120,7 +121,7 @@ impl Plan<'_> {
         unit.place.attributes.include(&self.best.attributes)
     }
 
-    /// Exactly so many, in runs that will do.
+    /// Exactly this many units, in allowed runs.
     fn together(&self, count: usize) -> Option<Vec<Range<usize>>> {
         if count < self.least.unwrap_or(1) {
             return None;
@@ -137,7 +138,7 @@ impl Plan<'_> {
         of_one.or_else(|| self.split(&self.stretches, count, least))
     }
 
-    /// As few runs of at least so many as can be.
+    /// As few runs as possible, each of at least the shortest allowed length.
     fn split(&self, stretches: &[&Stretch], count: usize, least: usize) -> Option<Vec<Range<usize>>> {
         let runs = self.longest_first(stretches, least);
         let (mut sum, mut pieces) = (0, 0);
@@ -151,7 +152,7 @@ impl Plan<'_> {
         let (whole, rest) = runs.split_at_checked(pieces - 1)?;
         let mut taken: Vec<Range<usize>> = whole.iter().map(|run| run.seats.clone()).collect();
         let end = (count - taken.iter().map(ExactSizeIterator::len).sum::<usize>()).max(least);
-        // Where less than a run would remain, those before it give up as much.
+        // When the rest would be too short for a run, the run before it becomes shorter.
         let mut too_many = taken.iter().map(ExactSizeIterator::len).sum::<usize>() + end - count;
         for piece in taken.iter_mut().rev() {
             let gives = too_many.min(piece.len() - least);
@@ -171,7 +172,7 @@ impl Plan<'_> {
         runs
     }
 
-    /// The most that can be had where so many can't.
+    /// The most units that are possible when the wanted number is not.
     fn most(&self, count: usize) -> usize {
         let Some(least) = self.least else {
             let runs = self.stretches.iter().flat_map(|stretch| self.runs(stretch));
@@ -215,8 +216,7 @@ impl Plan<'_> {
     }
 }
 
-/// The best place for so many in one run. Where runs come in the order of their claims, the first that is as good as can be
-/// is it.
+/// The best place for one run of this length. Where runs are in claim order, the first perfect place is the best.
 fn spot(seats: &Seats, runs: impl Iterator<Item = Run>, count: usize, in_order: bool) -> Option<Spot> {
     let mut best: Option<Spot> = None;
     for run in runs.filter(|run| run.len() >= count) {

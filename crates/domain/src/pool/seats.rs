@@ -1,5 +1,5 @@
-//! Units once more, row by row: a stretch of bits is units side by side. Between rows, and where positions of a row do not
-//! follow each other, stands a gap that is never free.
+//! The units row by row: adjacent bits are adjacent seats. A gap that is never free separates rows, and positions of a
+//! row that do not follow each other.
 
 use super::bits::Bits;
 use crate::label::Label;
@@ -11,23 +11,23 @@ use core::ops::Range;
 
 const GAP: usize = usize::MAX;
 
-/// See the module.
+/// The seats of one item.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seats {
-    /// By place in the order of claims: which seat.
+    /// The seat of each unit, by its index in claim order.
     seat_of: Vec<usize>,
-    /// By seat: the place in the order of claims, or [`GAP`].
+    /// The index in claim order of each seat's unit, or [`GAP`].
     place_of: Vec<usize>,
     free: Bits,
     sections: Vec<(Option<Label>, Stretch)>,
     whole: Stretch,
 }
 
-/// Seats of a section, or of everything.
+/// The seats of a section, or of the whole item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) seats: Range<usize>,
-    /// Whether units stand in the order of their claims here.
+    /// Whether the seats are in claim order.
     pub(crate) in_order: bool,
 }
 
@@ -82,7 +82,7 @@ impl Seats {
         seats
     }
 
-    /// Says whether the unit at a place in the order of claims is free.
+    /// Sets whether the unit with this index is free.
     pub(crate) fn set(&mut self, place: usize, is_free: bool) {
         if let Some(seat) = self.seat_of.get(place).filter(|seat| **seat != GAP) {
             self.free.set(*seat, is_free);
@@ -99,12 +99,12 @@ impl Seats {
         self.sections.iter().find(|(known, _)| known.as_ref() == Some(name)).map(|(_, stretch)| stretch)
     }
 
-    /// The place in the order of claims of the unit on a seat.
+    /// The index in claim order of a seat's unit.
     pub(crate) fn place(&self, seat: usize) -> usize {
         self.place_of.get(seat).copied().unwrap_or(GAP)
     }
 
-    /// The first stretch of free seats from a seat on, up to another.
+    /// The first run of free seats between two seats.
     pub(crate) fn free_from(&self, seat: usize, to: usize) -> Option<Range<usize>> {
         let from = self.free.next(seat).filter(|from| *from < to)?;
         Some(from..self.free.next_out(from).min(to))

@@ -67,6 +67,7 @@ fn a_batch_weighs_its_lines_and_its_units_with_ids() {
         ("stock a 20", 0),
         ("adjust a 1", 0),
         ("pause a", 0),
+        ("record api_key/k one expect=0", 0),
     ] {
         let (events, lines) = (effects.events.len(), effects.lines());
         let outcome = played.run_in(command, instant("0"), &mut effects);

@@ -122,6 +122,71 @@ fn pauses_are_apart_and_stop_reserves_only() {
 }
 
 #[test]
+fn an_item_that_is_not_in_use_is_deleted() {
+    check(
+        "
+        0 delete a                         -> unknown_item a
+        0 delete a version=1               -> precondition_failed
+        0 stock a 5                        -> created total=5 available=5 v=1
+        0 stock b 5                        -> created total=5 available=5 v=1
+        0 reserve r a=1,b=1 ttl=5          -> active until 5000 a=1 b=1
+        0 reserve s a=2 ttl=9              -> active until 9000 a=2
+        0 reserve t a=1,b=2 ttl=9          -> active until 9000 a=1 b=2
+        0 confirm t                        -> confirmed at 0 a=1 b=2
+        0 delete a version=2               -> precondition_failed v=1
+        0 delete a                         -> item_in_use sold=1 held=3 units=0
+        5000 delete a                      -> item_in_use sold=1 held=2 units=0
+        5000 books b                       -> total=5 sold=2 held=0 active=0 seq=5 v=1 at=5000
+        5000 release s                     -> cancelled at 5000 a=2
+        5000 delete a                      -> item_in_use sold=1 held=0 units=0
+        5000 return t a=1                  -> confirmed at 0 a=1-1 b=2
+        5000 delete a version=1 key=k      -> deleted
+        5000 books a                       -> none
+        5000 delete a version=1 key=k      -> again deleted
+        5000 delete a                      -> unknown_item a
+        5000 reserve u a=1                 -> unknown_item a
+        5000 return t b=1                  -> confirmed at 0 a=1-1 b=2-1
+        6000 stock a 3                     -> created total=3 available=3 v=1
+        6000 books a                       -> total=3 sold=0 held=0 active=0 seq=1 v=1 at=6000
+        6000 delete a version=1            -> precondition_failed v=6000001
+        6000 return t all                  -> confirmed at 0 a=1-1 b=2-2
+        6000 delete a version=1 key=k      -> again deleted
+        6000 books a                       -> total=3 sold=0 held=0 active=0 seq=1 v=1 at=6000
+        ",
+    );
+}
+
+#[test]
+fn an_item_with_units_is_deleted_when_all_are_retired() {
+    check(
+        "
+        0 stock hall - units               -> created total=0 available=0 v=1
+        0 add hall a,b                     -> added 2 unchanged 0 total=2 v=2
+        0 delete hall                      -> item_in_use sold=0 held=0 units=2
+        0 retire hall a                    -> item total=1 available=1 v=3
+        0 retire hall b                    -> item total=0 available=0 v=4
+        0 delete hall                      -> deleted
+        1 stock hall 4                     -> created total=4 available=4 v=1
+        1 reserve r hall=4 ttl=5           -> active until 5001 hall=4
+        ",
+    );
+}
+
+#[test]
+fn a_key_of_an_item_that_was_deleted_is_answered() {
+    check(
+        "
+        0 stock a 5                        -> created total=5 available=5 v=1
+        0 adjust a 1 key=k                 -> item total=6 available=6 v=2
+        0 delete a                         -> deleted
+        0 adjust a 1 key=k                 -> unknown_item a
+        1 stock a 2                        -> created total=2 available=2 v=1
+        1 adjust a 1 key=k                 -> again item total=2 available=2 v=1
+        ",
+    );
+}
+
+#[test]
 fn lines_on_the_same_item_are_one() {
     check(
         "

@@ -18,6 +18,7 @@ const SHOP: &str = "
     0 reserve t a=1 ttl=60            -> active until 60000 a=1
     0 confirm t key=c                 -> confirmed at 0 a=1
     0 adjust a 1 key=d                -> item total=4 available=2 v=2
+    0 record api_key/k one expect=0   -> record one v=1
 ";
 
 const HALL: &str = "
@@ -92,6 +93,9 @@ fn a_slice_gives_the_same_outcome_as_all_of_memory() {
         "pause a",
         "resume everything",
         "sweep",
+        "record api_key/k two expect=1 key=e",
+        "record api_key/k two expect=0",
+        "record api_key/x two expect=0",
     ];
     for at in ["1000", "5000", "9000"] {
         for command in commands {

@@ -13,6 +13,7 @@ mod items;
 mod keys;
 mod order_of_rejections;
 mod pools;
+mod records;
 mod returns;
 mod steps_of_the_clock;
 mod units;

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, ReservationId,
-    Resource, Scope, State, Status, StockChange, Transition, Unit,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
+    RecordKey, ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
 };
 
 /// Everything in sorted maps.
@@ -15,6 +15,7 @@ pub(crate) struct Shop {
     pub(crate) keys: BTreeMap<KeyHash, KeyRecord>,
     pub(crate) paused: BTreeSet<Option<Label>>,
     pub(crate) pools: BTreeMap<ItemKey, Pool>,
+    pub(crate) records: BTreeMap<RecordKey, Record>,
 }
 
 impl State for Shop {
@@ -40,6 +41,10 @@ impl State for Shop {
         Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
     }
 
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        Ok(self.records.get(key))
+    }
+
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.pools.get(item))
     }
@@ -52,9 +57,15 @@ impl State for Shop {
                     if let Some(pool) = self.pools.get_mut(&line.item) {
                         pool.apply(change, hold, line, number);
                     }
-                    self.items.get_mut(&line.item).expect("an item of a hold").figures = *figures;
+                    if let Some(item) = self.items.get_mut(&line.item) {
+                        item.figures = *figures;
+                    }
                 }
                 self.holds.insert(hold.id, hold.clone());
+            }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.items.remove(&item.key).expect("an item that is deleted");
+                self.pools.remove(&item.key);
             }
             Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
@@ -65,7 +76,7 @@ impl State for Shop {
                     StockChange::UnitRetired(unit) => {
                         self.pools.get_mut(&item.key).expect("a pool of a unit").retire(unit);
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {
@@ -81,6 +92,9 @@ impl State for Shop {
                 } else {
                     self.paused.remove(&location)
                 };
+            }
+            Transition::Record { record, .. } => {
+                self.records.insert(record.key.clone(), record.clone());
             }
         }
     }
@@ -133,6 +147,11 @@ impl State for Slice {
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
         self.need(item.map_or(Resource::AnyDue, |key| Resource::Due(key.clone())))?;
         self.shop.earliest(item)
+    }
+
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        self.need(Resource::Record(key.clone()))?;
+        self.shop.record(key)
     }
 
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {

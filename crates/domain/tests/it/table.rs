@@ -4,12 +4,13 @@
 //! Commands, with optional words in brackets, `SKU` standing for `[location/]name` and `BASKET` for `SKU=units,…`:
 //!
 //! ```text
-//! stock SKU total|- [safety=n] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]
+//! stock SKU total|- [safety=n] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]     delete SKU [version=n]
 //! add SKU id[@section[/row]][:position][+attribute]…,…               retire SKU id
 //! reserve ID BASKET [ttl=s] [partial] [pool=name] [channel|customer|session|metadata=text]     confirm ID [order=name]
 //! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
 //! pause everything|at=location|SKU     resume …                      crowd n SKU ttl=s: n reserves of one unit
 //! books SKU: the item's figures        hold ID: a reservation        key=name on any command
+//! record KIND/ID value|- expect=version [silent|created|rolled|revoked]
 //! map SKU: units in the order of their claims, `.` available, `h` held, `s` sold, with their versions
 //! ```
 //!
@@ -20,11 +21,12 @@ use crate::shop::Shop;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Effects, Envelope,
-    Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits, IdempotencyKey, Instant,
-    ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin, Outcome, Patch, Precondition,
-    Rejection, Release, Reply, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
-    Return, ReturnSelection, Scope, Seconds, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
+    Effects, Envelope, Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits,
+    IdempotencyKey, Instant, Item, ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin,
+    Outcome, Patch, Precondition, RecordChange, RecordKey, RecordKind, RecordValue, Rejection, Release,
+    Reply, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
+    ReturnSelection, Scope, Seconds, SetRecord, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -133,7 +135,12 @@ impl Played {
         let at = since_start(f.at);
         format!(
             "total={} sold={} held={} active={} seq={} v={} at={at}",
-            f.total_units, f.confirmed_sold, f.held, f.active, f.sequence, item.version
+            f.total_units,
+            f.confirmed_sold,
+            f.held,
+            f.active,
+            f.sequence,
+            changes(item)
         )
     }
 }
@@ -290,13 +297,17 @@ fn command(line: &str) -> Command {
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
             metadata: Patch::Keep,
-            expected: number(words, "version").map(Precondition::version),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
         "adjust" => Command::AdjustStock(AdjustStock {
             item: item(words[1]),
             delta: words[2].parse().unwrap(),
             reason: label("count"),
-            expected: number(words, "version").map(Precondition::version),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
+        }),
+        "delete" => Command::DeleteItem(DeleteItem {
+            item: item(words[1]),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
         "pause" | "resume" => {
             let scope = match (words[1], named(words, "at")) {
@@ -312,8 +323,25 @@ fn command(line: &str) -> Command {
         }
         "retire" => Command::RetireUnit(RetireUnit { item: item(words[1]), unit: label(words[2]) }),
         "sweep" => Command::Sweep,
+        "record" => Command::SetRecord(SetRecord {
+            key: record_key(words[1]),
+            expected_version: number(words, "expect").unwrap(),
+            value: (words[2] != "-").then(|| RecordValue::new(words[2].as_bytes()).unwrap()),
+            change: match words.get(4).copied() {
+                Some("created") => RecordChange::KeyCreated,
+                Some("rolled") => RecordChange::KeyRolled,
+                Some("revoked") => RecordChange::KeyRevoked,
+                _ => RecordChange::Silent,
+            },
+        }),
         other => panic!("no such command: {other}"),
     }
+}
+
+/// A record by its name.
+pub(crate) fn record_key(name: &str) -> RecordKey {
+    let (kind, id) = name.split_once('/').unwrap();
+    RecordKey { kind: RecordKind::from_name(kind).unwrap(), id: label(id) }
 }
 
 /// An outcome in a few words.
@@ -326,6 +354,16 @@ pub(crate) fn said(outcome: &Outcome) -> String {
     }
 }
 
+/// The version with this number of an item that was created at 0: its first is 1.
+fn version(number: u64) -> u64 {
+    Item::first_version(Instant::from_micros(START)) + number - 1
+}
+
+/// The number of an item's version: 1 for its first.
+fn changes(item: &Item) -> u64 {
+    item.version - Item::first_version(item.created_at) + 1
+}
+
 fn said_reply(reply: &Reply) -> String {
     match reply {
         Reply::Reservation(hold) => said_hold(hold),
@@ -335,17 +373,25 @@ fn said_reply(reply: &Reply) -> String {
                 "{word} total={} available={} v={}",
                 item.figures.total_units,
                 item.available(),
-                item.version
+                changes(item)
             )
         }
         Reply::Units { item, added, unchanged } => {
             format!(
                 "added {added} unchanged {unchanged} total={} v={}",
-                item.figures.total_units, item.version
+                item.figures.total_units,
+                changes(item)
             )
         }
+        Reply::ItemDeleted => "deleted".to_owned(),
         Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
         Reply::Swept { expired } => format!("swept {expired}"),
+        Reply::Record(record) => match &record.value {
+            Some(value) => {
+                format!("record {} v={}", std::str::from_utf8(value.as_bytes()).unwrap(), record.version)
+            }
+            None => format!("deleted v={}", record.version),
+        },
     }
 }
 
@@ -401,6 +447,10 @@ fn said_rejection(rejection: &Rejection) -> String {
             assert!(!detail.ends_with('.'), "{detail}");
             format!("invalid_request {}", error.pointer).trim_end().to_owned()
         }
+        Rejection::ModeMismatch { item, mode } => {
+            let mode = if *mode == Mode::Units { "units" } else { "counted" };
+            format!("mode_mismatch {} {mode}", said_item(item))
+        }
         Rejection::UnknownItem(items) => {
             format!("unknown_item {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
         }
@@ -418,6 +468,10 @@ fn said_rejection(rejection: &Rejection) -> String {
                 write!(words, " {item}={asked}>{left}").unwrap();
                 if let Some(at) = line.next_expiry_at {
                     write!(words, "@{}", since_start(at)).unwrap();
+                }
+                if !line.unknown_sections.is_empty() {
+                    let unknown: Vec<&str> = line.unknown_sections.iter().map(Label::as_str).collect();
+                    write!(words, " unknown=[{}]", unknown.join("+")).unwrap();
                 }
             }
             words
@@ -460,9 +514,13 @@ fn said_rejection(rejection: &Rejection) -> String {
         Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
             format!("below_committed sold={confirmed_sold} held={held} total={total_units}")
         }
-        Rejection::PreconditionFailed { version } => match version {
-            Some(version) => format!("precondition_failed v={version}"),
+        Rejection::ItemInUse { confirmed_sold, held, units } => {
+            format!("item_in_use sold={confirmed_sold} held={held} units={units}")
+        }
+        Rejection::PreconditionFailed { version: found } => match found {
+            Some(of_item) => format!("precondition_failed v={}", of_item - version(1) + 1),
             None => "precondition_failed".to_owned(),
         },
+        Rejection::RecordChanged { version } => format!("record_changed v={version}"),
     }
 }

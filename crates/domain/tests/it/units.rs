@@ -37,17 +37,17 @@ fn a_mode_stays_and_the_total_is_the_number_of_units() {
     play(
         "
         1 stock hall 4                 -> item total=4 available=4 v=2
-        1 stock hall 5                 -> invalid_request /total_units
-        1 stock hall - counted         -> invalid_request /mode
+        1 stock hall 5                 -> mode_mismatch hall units
+        1 stock hall - counted         -> mode_mismatch hall units
         1 stock hall - safety=1        -> item total=4 available=3 v=3
-        1 adjust hall 1                -> invalid_request /delta
+        1 adjust hall 1                -> mode_mismatch hall units
         1 stock tins 5                 -> created total=5 available=5 v=1
-        1 stock tins 5 units           -> invalid_request /mode
+        1 stock tins 5 units           -> mode_mismatch tins counted
         1 stock new 3 units            -> invalid_request /total_units
-        1 add tins t1                  -> invalid_request /sku
-        1 retire tins t1               -> invalid_request /sku
-        1 reserve r tins=[t1]          -> invalid_request
-        1 reserve r tins=1 adjacent    -> invalid_request
+        1 add tins t1                  -> mode_mismatch tins counted
+        1 retire tins t1               -> mode_mismatch tins counted
+        1 reserve r tins=[t1]          -> mode_mismatch tins counted
+        1 reserve r tins=1 adjacent    -> mode_mismatch tins counted
         ",
     );
 }

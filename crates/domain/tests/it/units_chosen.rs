@@ -37,8 +37,25 @@ fn sections_are_tried_in_the_order_of_preference() {
         0 reserve r hall=4 adjacent sections=k+s ttl=9    -> active until 9000 hall=4(k1.2 k2.2 k3.2 k4.2)
         0 reserve s hall=2 adjacent sections=k+s ttl=9    -> active until 9000 hall=2(a1.2 a2.2)
         0 reserve t hall=2 adjacent sections=k ttl=9      -> insufficient_inventory hall=2>1@9000
-        0 reserve t hall=1 adjacent sections=none ttl=9   -> insufficient_inventory hall=1>0@9000
+        0 reserve t hall=1 adjacent sections=none ttl=9   -> insufficient_inventory hall=1>0@9000 unknown=[none]
+        0 reserve t hall=2 adjacent sections=k+no+x ttl=9 -> insufficient_inventory hall=2>1@9000 unknown=[no+x]
         0 reserve t hall=3 sections=k+s ttl=9             -> active until 9000 hall=3(k5.2 a3.2 a4.2)
+        ",
+    );
+}
+
+#[test]
+fn a_section_without_a_unit_does_not_exist() {
+    check(
+        "
+        0 stock hall - units              -> created total=0 available=0 v=1
+        0 reserve r hall=1 sections=s     -> insufficient_inventory hall=1>0 unknown=[s]
+        0 add hall a1@s/A,a2@s/A,b1@t/A   -> added 3 unchanged 0 total=3 v=2
+        0 reserve r hall=3 sections=s     -> insufficient_inventory hall=3>2
+        0 retire hall a1                  -> item total=2 available=2 v=3
+        0 retire hall a2                  -> item total=1 available=1 v=4
+        0 reserve r hall=1 sections=s     -> insufficient_inventory hall=1>0 unknown=[s]
+        0 reserve r hall=1 sections=s+t ttl=9 -> active until 9000 hall=1(b1.2)
         ",
     );
 }

@@ -1,4 +1,4 @@
-//! The state that commands are decided on: items, active holds, and the closed holds and used keys that the index does
+//! The state that commands are decided on: items, active holds, records, and the closed holds and used keys that the index does
 //! not have yet. A record that is neither in memory nor ruled out is [`NotLoaded`], and a reader fetches it from the
 //! index.
 
@@ -7,11 +7,13 @@ use crate::engine::recent_keys::{KeyMap, RecentKeys};
 use crate::index::filter::{BloomFilter, KeyProbe};
 use foldhash::fast::RandomState;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use stockhold_domain::{
     Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool,
-    ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
+    Record, RecordKey, RecordKind, ReservationId, Resource, Scope, State, Status, StockChange, Transition,
+    Unit,
 };
 use stockhold_store::Pauses;
 
@@ -26,6 +28,8 @@ pub(crate) struct Memory {
     earliest: EarliestDeadlines,
     paused_all: bool,
     paused_locations: HashSet<Box<str>, RandomState>,
+    /// All records, deleted ones included.
+    records: BTreeMap<RecordKey, Record>,
 
     /// The number of the batch that is being decided.
     batch: u64,
@@ -136,13 +140,26 @@ impl Memory {
         }
     }
 
+    pub(crate) fn put_record(&mut self, record: Record) {
+        self.records.insert(record.key.clone(), record);
+    }
+
+    /// A page of the records of a kind that are not deleted.
+    pub(crate) fn record_page(&self, kind: RecordKind, after: Option<&Label>, limit: usize) -> Vec<Record> {
+        let after = after.map(|id| RecordKey { kind, id: id.clone() });
+        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.records.range((from, Bound::Unbounded)).map(|(_, record)| record);
+        let here = records.filter(|record| record.key.kind == kind && record.value.is_some());
+        here.take(limit).cloned().collect()
+    }
+
     /// Sets the batch that the next changes belong to.
     pub(crate) fn begin_batch(&mut self, number: u64) {
         self.batch = number;
     }
 
-    /// All items, in any order.
-    pub(crate) fn items(&self) -> impl ExactSizeIterator<Item = &Item> {
+    #[cfg(feature = "stepped")]
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
         self.items.values().map(|slot| &slot.item)
     }
 
@@ -261,6 +278,10 @@ impl State for Memory {
         })
     }
 
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        Ok(self.records.get(key))
+    }
+
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.items.get(item).and_then(|slot| slot.pool.as_deref()))
     }
@@ -278,6 +299,9 @@ impl State for Memory {
                 }
                 self.apply_hold(hold, *change == HoldChange::Created);
             }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.items.remove(&item.key);
+            }
             Transition::Stock { change, item } => {
                 self.put_item(item.clone());
                 match change {
@@ -288,7 +312,7 @@ impl State for Memory {
                             pool.retire(unit);
                         }
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
             }
             Transition::Sale { scope, paused, .. } => match scope {
@@ -300,6 +324,7 @@ impl State for Memory {
                     }
                 }
             },
+            Transition::Record { record, .. } => self.put_record(record.clone()),
         }
     }
 

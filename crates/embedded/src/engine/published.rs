@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use stockhold_domain::{Event, Item, ItemKey, Label, Scope, Transition};
+use stockhold_domain::{Event, Item, ItemKey, Label, Scope, StockChange, Transition};
 use stockhold_store::ItemPageRequest;
 
 type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
@@ -21,19 +21,39 @@ pub(crate) struct PublishedItems {
     newest: AtomicU64,
 }
 
-impl PublishedItems {
-    /// The items of a start. `keys` has at least their keys. It costs least if the keys are nearly in order.
-    pub(crate) fn new<'a>(items: impl ExactSizeIterator<Item = &'a Item>, keys: Vec<ItemKey>) -> Self {
-        let mut slots = Slots::with_capacity_and_hasher(items.len(), RandomState::default());
-        slots.extend(items.map(|item| (item.key.clone(), Arc::new(Mutex::new(item.clone())))));
-        // A tree that is built from sorted keys is compact, and takes no search for each key.
-        let mut order: BTreeSet<ItemKey> = keys.into_iter().collect();
-        if order.len() > slots.len() {
-            order.retain(|key| slots.contains_key(key));
+/// The items of an index, as they are loaded in the order of their keys.
+#[derive(Debug)]
+pub(crate) struct LoadedItems {
+    slots: Slots,
+    keys: Vec<ItemKey>,
+}
+
+impl LoadedItems {
+    /// Room for so many items.
+    pub(crate) fn with_capacity(items: usize) -> Self {
+        Self {
+            slots: Slots::with_capacity_and_hasher(items, RandomState::default()),
+            keys: Vec::with_capacity(items),
         }
-        Self { slots: RwLock::new(slots), order: RwLock::new(order), newest: AtomicU64::default() }
     }
 
+    pub(crate) fn add(&mut self, item: Item) {
+        self.keys.push(item.key.clone());
+        self.slots.insert(item.key.clone(), Arc::new(Mutex::new(item)));
+    }
+
+    /// A tree that is built at once from sorted keys is compact, and costs no search for each key.
+    pub(crate) fn publish(self) -> PublishedItems {
+        let order = self.keys.into_iter().collect();
+        PublishedItems {
+            slots: RwLock::new(self.slots),
+            order: RwLock::new(order),
+            newest: AtomicU64::default(),
+        }
+    }
+}
+
+impl PublishedItems {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         self.slot(key).map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -51,6 +71,11 @@ impl PublishedItems {
                 slots.insert(item.key.clone(), Arc::new(Mutex::new(item)));
             }
         }
+    }
+
+    fn remove(&self, key: &ItemKey) {
+        self.order.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.slots.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     fn update(&self, key: &ItemKey, change: impl FnOnce(&mut Item)) {
@@ -102,11 +127,15 @@ impl PublishedItems {
                         }
                     }
                 }
+                Transition::Stock { change: StockChange::Deleted, item } => {
+                    self.remove(&item.key);
+                    last = None;
+                }
                 Transition::Stock { item, .. } => self.put(item.clone()),
                 Transition::Sale { scope: Scope::Item(key), paused, .. } => {
                     self.update(key, |item| item.paused = *paused);
                 }
-                Transition::Sale { .. } => {}
+                Transition::Sale { .. } | Transition::Record { .. } => {}
             }
         }
     }

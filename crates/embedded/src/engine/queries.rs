@@ -1,4 +1,4 @@
-//! Queries that are answered from memory: items, reservations, units with ids.
+//! Queries that are answered from memory: items, reservations, units with ids, records.
 
 use crate::engine::memory::Memory;
 use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
@@ -32,6 +32,12 @@ pub(crate) fn answer_from_memory(
                 Box::new(SeatMap::of(item, pool.unwrap_or(&none), *layout))
             };
             QueryResult::SeatMap(item_units(memory, item)?.map(map))
+        }
+        Query::Record(key) => {
+            QueryResult::Record(memory.record(key)?.filter(|record| record.value.is_some()).cloned())
+        }
+        Query::Records { kind, after, limit } => {
+            QueryResult::Records(memory.record_page(*kind, after.as_ref(), *limit))
         }
         Query::ItemPage(_)
         | Query::Reservations(_)

@@ -10,11 +10,11 @@ use crate::limits::{BATCH_LINES, CHECKPOINT_AFTER_BYTES};
 use crate::log;
 use crate::log::batch::Batch;
 use foldhash::fast::RandomState;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::{
-    Hold, HoldChange, Item, ItemKey, KeyRecord, ReservationId, Scope, Status, Transition,
+    Hold, HoldChange, Item, ItemKey, KeyRecord, Record, RecordKey, ReservationId, Scope, Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -273,6 +273,8 @@ pub(crate) struct EventFold {
     active: LatestByReservation<(Hold, bool)>,
     ended: Vec<ReservationId>,
     closed: LatestByReservation<Hold>,
+    /// The records that changed, as the last event left them.
+    records: BTreeMap<RecordKey, Record>,
 }
 
 impl EventFold {
@@ -297,6 +299,9 @@ impl EventFold {
                 }
                 Scope::Item(key) => self.item(&key),
             },
+            Transition::Record { record, .. } => {
+                self.records.insert(record.key.clone(), record);
+            }
         }
     }
 
@@ -329,13 +334,19 @@ impl EventFold {
     /// newer than the chunk. That is harmless, because the events that a start applies on top carry the state after the
     /// event.
     pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
-        let Self { events, weight, items, pauses, units, active, ended, closed } = self;
+        let Self { events, weight, items, pauses, units, active, ended, closed, records } = self;
         (*events, *weight) = (0, 0);
-        chunk.items.extend(items.drain().filter_map(|key| item(&key)));
+        for key in items.drain() {
+            match item(&key) {
+                Some(item) => chunk.items.push(item),
+                None => chunk.deleted_items.push(key),
+            }
+        }
         chunk.pauses.extend(pauses.drain());
         chunk.units.extend(units.drain());
         chunk.ended.append(ended);
         chunk.closed.extend(closed.drain());
+        chunk.records.extend(mem::take(records).into_values());
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }

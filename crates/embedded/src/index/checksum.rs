@@ -2,6 +2,7 @@
 //! of their checksums.
 
 use crate::error::IndexError;
+use rusqlite::{Connection, OptionalExtension, ToSql};
 
 /// The number of rows of a table, and the sum of their checksums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +32,34 @@ pub(crate) fn row_sum(key: &[u8], data: &[u8]) -> u32 {
 /// The checksum of a row whose key and data are in several parts.
 pub(crate) fn row_sum_of(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    parts.iter().for_each(|part| hasher.update(part));
+    for part in parts {
+        hasher.update(part);
+    }
     hasher.finalize()
+}
+
+/// Checks the rows on both sides of the place of an absent row. A row whose key was damaged is not found by its key,
+/// but it stands there.
+pub(crate) fn check_neighbours(
+    db: &Connection,
+    queries: &[&str],
+    place: &[&dyn ToSql],
+) -> Result<(), IndexError> {
+    for query in queries {
+        let row = db
+            .prepare_cached(query)?
+            .query_row(place, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        if let Some((key, data, sum)) = row {
+            let (key, data): (Vec<u8>, Vec<u8>) = (key, data);
+            if row_sum(&key, &data) != sum {
+                return Err(IndexError::Damaged(
+                    "the checksum of a row beside the one looked for does not fit".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn check_totals(what: &str, found: TableTotals, expected: TableTotals) -> Result<(), IndexError> {

@@ -1,13 +1,15 @@
 //! The folded changes of some batches. The index writes them in one transaction.
 
 use crate::index::units;
-use stockhold_domain::{Hold, Item, ItemKey, Label, ReservationId};
+use stockhold_domain::{Hold, Item, ItemKey, Label, Record, ReservationId};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     /// Sorted like the table.
     pub(crate) items: Vec<Item>,
+    /// Items that were deleted.
+    pub(crate) deleted_items: Vec<ItemKey>,
     pub(crate) pauses: Vec<(String, bool)>,
     /// The units with ids that changed, sorted like the table.
     pub(crate) units: Vec<((ItemKey, Label), units::UnitChange)>,
@@ -19,16 +21,20 @@ pub(crate) struct Chunk {
     pub(crate) ended: Vec<ReservationId>,
     /// Closed reservations.
     pub(crate) closed: Vec<Hold>,
+    /// The records that changed, sorted like the table.
+    pub(crate) records: Vec<Record>,
 }
 
 impl Chunk {
     /// Removes the content and keeps the buffers.
     pub(crate) fn clear(&mut self) {
-        let Self { items, pauses, units, opened, moved, ended, closed } = self;
+        let Self { items, deleted_items, pauses, units, opened, moved, ended, closed, records } = self;
         items.clear();
+        deleted_items.clear();
         pauses.clear();
         units.clear();
         ended.clear();
+        records.clear();
         [opened, moved, closed].into_iter().for_each(Vec::clear);
     }
 }

@@ -9,12 +9,13 @@ pub(crate) mod filter;
 pub(crate) mod item_key_interner;
 pub(crate) mod keys;
 pub(crate) mod postings;
+pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
 
-use self::checksum::{TableTotals, check_totals, row_sum, row_sum_of};
+use self::checksum::{TableTotals, check_neighbours, check_totals, row_sum, row_sum_of};
 use self::chunk::Chunk;
 use self::item_key_interner::ItemKeyInterner;
 use self::keys::KeyRuns;
@@ -27,13 +28,14 @@ use crate::error::OpenError;
 #[cfg(feature = "faults")]
 use crate::log::injected_error;
 use crate::log::{check_format, open_reader, open_sqlite};
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stockhold_domain::{Hold, Instant, Item, KeyHash, KeyRecord, ReservationId, Settings};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId, Settings};
 use stockhold_store::codec::{self, KnownKeys, Reader};
+use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{StartProgress, StartStep, fault};
+use stockhold_store::{StartProgress, StartStep};
 
 const FORMAT: i64 = 1;
 /// The bytes of a page of a new index. An existing index keeps its page size. Each page costs two system calls to write
@@ -72,6 +74,7 @@ pub(crate) struct IndexState {
     pub(crate) pauses: TableTotals,
     pub(crate) closed: TableTotals,
     pub(crate) units: TableTotals,
+    pub(crate) records: TableTotals,
     pub(crate) active: SegmentTotals,
 }
 
@@ -157,6 +160,7 @@ impl Index {
             SCHEMA,
             segments::SCHEMA,
             units::SCHEMA,
+            records::SCHEMA,
             &runs::schema::<KeyRuns>(),
             &runs::schema::<PostingRuns>(),
         ]
@@ -229,8 +233,10 @@ impl Index {
         let write = self.db.transaction()?;
         let mut throttle = self.throttle.clone();
         write_items(&write, &chunk.items, &mut state.items, &mut throttle)?;
+        delete_items(&write, &chunk.deleted_items, &mut state.items)?;
         write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
         units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
+        records::write(&write, &chunk.records, &mut state.records, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
@@ -347,6 +353,7 @@ pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
         &mut state.pauses,
         &mut state.closed,
         &mut state.units,
+        &mut state.records,
         &mut active.segments,
         &mut active.ended,
     ] {
@@ -370,6 +377,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         pauses,
         closed,
         units,
+        records,
         active,
     } = state;
     let mut data = Vec::new();
@@ -377,7 +385,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         codec::put_u64(&mut data, number);
     }
     data.extend(term_hash_key.to_be_bytes());
-    for TableTotals { rows, sums } in [items, pauses, closed, units, active.segments, active.ended] {
+    for TableTotals { rows, sums } in [items, pauses, closed, units, records, active.segments, active.ended] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }
@@ -412,6 +420,15 @@ fn write_items(
         put.execute(params![location, sku, data, sum])?;
         totals.replace(before, Some(sum));
         throttle.yield_point()?;
+    }
+    Ok(())
+}
+
+fn delete_items(db: &Connection, items: &[ItemKey], totals: &mut TableTotals) -> rusqlite::Result<()> {
+    let mut delete = db.prepare_cached("DELETE FROM items WHERE location = ?1 AND sku = ?2 RETURNING sum")?;
+    for key in items {
+        let before = delete.query_row([key.location(), key.sku()], |row| row.get(0)).optional()?;
+        totals.replace(before, None);
     }
     Ok(())
 }
@@ -562,30 +579,6 @@ pub(crate) fn find_closed_hold(
             Ok((None, as_of))
         }
     }
-}
-
-/// Checks the rows on both sides of the place of an absent row. A row whose key was damaged is not found by its key,
-/// but it stands there.
-pub(crate) fn check_neighbours(
-    db: &Connection,
-    queries: &[&str],
-    place: &[&dyn ToSql],
-) -> Result<(), IndexError> {
-    for query in queries {
-        let row = db
-            .prepare_cached(query)?
-            .query_row(place, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
-        if let Some((key, data, sum)) = row {
-            let (key, data): (Vec<u8>, Vec<u8>) = (key, data);
-            if row_sum(&key, &data) != sum {
-                return Err(IndexError::Damaged(
-                    "the checksum of a row beside the one looked for does not fit".to_owned(),
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Finds a used key. Also returns the batch up to which the index was complete.

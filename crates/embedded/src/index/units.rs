@@ -52,7 +52,7 @@ pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
         Transition::Stock { change: StockChange::UnitRetired(unit), item } => {
             changes.insert((item.key.clone(), unit.clone()), UnitChange::Removed);
         }
-        Transition::Stock { .. } | Transition::Sale { .. } => {}
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
     }
 }
 
@@ -75,9 +75,12 @@ pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Eve
                     pool.retire(unit);
                 }
             }
+            StockChange::Deleted => {
+                pools.remove(&item.key);
+            }
             StockChange::Set | StockChange::Adjusted { .. } => {}
         },
-        Transition::Sale { .. } => {}
+        Transition::Sale { .. } | Transition::Record { .. } => {}
     }
 }
 

@@ -2,7 +2,7 @@
 //! checked before the store accepts requests.
 
 use crate::engine::memory::Memory;
-use crate::engine::published::PublishedItems;
+use crate::engine::published::{LoadedItems, PublishedItems};
 use crate::error::OpenError;
 use crate::files;
 use crate::index::backlog::IndexBacklog;
@@ -18,7 +18,7 @@ use crate::start::incomplete_copy;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use stockhold_domain::{Event, Hold, ItemKey, State, Transition};
+use stockhold_domain::{Hold, ItemKey, State, Transition};
 use stockhold_store::{StartProgress, StartStep, fault};
 
 /// The weight beyond the index that a start writes into the index before it reads on. A smaller weight is left to the
@@ -82,7 +82,7 @@ fn recover_in(
 
     fault!("start.end_checked" => injected_error());
     let mut memory = Memory::default();
-    let mut item_keys = load(&index, active, &keys, &mut memory, progress)
+    let published = load(&index, active, &keys, &mut memory, progress)
         .map_err(|damage| damage.into_open_error(&index.file))?;
     let state = index.state;
     let (indexed, keyed) = (state.indexed, state.keyed);
@@ -104,8 +104,10 @@ fn recover_in(
     progress.begin(StartStep::ApplyLog, Some(last.saturating_sub(from.number)));
     log.for_each_batch(from.number, from.sum, |mut batch, sum| {
         fault!("start.applying" => "a fault point".to_owned());
-        item_keys.extend(batch.events.iter().filter_map(|event| new_item(&memory, event)));
         replay(&mut memory, &mut head, indexed_head, keyed, &mut batch, sum);
+        if batch.number > indexed_head.number {
+            published.publish(&batch.events);
+        }
         progress.add(1);
         backlog.add_batch(batch, sum);
         let large = backlog.weight() >= chunk_weight || backlog.keys() >= START_KEYS;
@@ -143,8 +145,6 @@ fn recover_in(
     }
 
     fault!("start.room_made" => injected_error());
-    progress.begin(StartStep::SortItems, None);
-    let published = PublishedItems::new(memory.items(), item_keys);
     published.set_newest(head.next_position - 1);
     sync_dir(dir)?;
     Ok(RecoveredStore { lock, log, marker, backlog, memory, published, head })
@@ -209,24 +209,18 @@ fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<SyncedBatch
     }
 }
 
-/// The key of an item that an event makes.
-fn new_item(memory: &Memory, event: &Event) -> Option<ItemKey> {
-    let Transition::Stock { item, .. } = &event.transition else { return None };
-    memory.item(&item.key).ok().flatten().is_none().then(|| item.key.clone())
-}
-
-/// Loads the index into memory. Returns the keys of its items, in order.
+/// Loads the index into memory. Returns its items for publication.
 fn load(
     index: &Index,
     active: Vec<Hold>,
     keys: &ItemKeyInterner,
     memory: &mut Memory,
     progress: &StartProgress,
-) -> Result<Vec<ItemKey>, crate::error::IndexError> {
+) -> Result<PublishedItems, crate::error::IndexError> {
     let items = index.state.items.rows;
     progress.begin(StartStep::LoadItems, Some(items));
     let room = usize::try_from(items.min(MAX_PREALLOCATED_ITEMS)).unwrap_or(0);
-    let mut item_keys = Vec::with_capacity(room);
+    let mut loaded = LoadedItems::with_capacity(room);
     memory.reserve_items(room);
     let mut pauses = Vec::new();
     crate::index::load_items_and_pauses(
@@ -235,7 +229,7 @@ fn load(
         // Each item has one row.
         &FrozenInterner(keys),
         |item| {
-            item_keys.push(item.key.clone());
+            loaded.add(item.clone());
             memory.put_item(item);
             progress.add(1);
         },
@@ -246,11 +240,12 @@ fn load(
         progress.add(units.len() as u64);
         memory.put_units(&item, units);
     })?;
+    crate::index::records::load(&index.db, index.state.records, |record| memory.put_record(record))?;
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }
     memory.load_active(active);
-    Ok(item_keys)
+    Ok(loaded.publish())
 }
 
 #[cfg(test)]
@@ -336,7 +331,7 @@ mod tests {
     fn a_start_counts_what_it_has_read() {
         let mut bench = crate::testing::Bench::new();
         let mut maker = Maker::new(1, "");
-        for sku in ["shirt", "shoe", "sock"] {
+        for sku in ["sash", "shirt", "shoe", "sock"] {
             let item = maker.item(sku);
             bench.run(maker.wrap(set_stock(&item, 9))).unwrap();
         }
@@ -345,25 +340,24 @@ mod tests {
         let index = bench.dir().join(files::INDEX);
         let status = |step, done, total| StartStatus { step, done, total };
         drop(recover(&bench.dir(), 0, 0, &progress).unwrap());
-        assert_eq!(progress.status(), status(StartStep::SortItems, 0, None));
+        assert_eq!(progress.status(), status(StartStep::CheckpointLog, 0, None));
         // A start that stops at an item has counted the items before it.
         let db = rusqlite::Connection::open(&index).unwrap();
         db.execute("UPDATE items SET sum = sum + 1 WHERE sku = (SELECT max(sku) FROM items)", []).unwrap();
         drop(db);
         assert!(recover(&bench.dir(), 0, 0, &progress).is_err());
-        assert_eq!(progress.status(), status(StartStep::LoadItems, 2, Some(3)));
+        assert_eq!(progress.status(), status(StartStep::LoadItems, 3, Some(4)));
         // Without an index it applies the log.
         for end in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX)));
         }
-        let log = Log::open(&bench.dir().join(files::LOG)).unwrap();
-        let last = log.last().unwrap().unwrap().0;
-        log.db
-            .execute("UPDATE batches SET sum = sum + 1 WHERE number = ?1", [last.cast_signed() - 1])
-            .unwrap();
-        drop(log);
+        let log = bench.dir().join(files::LOG);
+        let (last, _) = Log::open(&log).unwrap().last().unwrap().unwrap();
+        let db = rusqlite::Connection::open(&log).unwrap();
+        db.execute("UPDATE batches SET sum = sum + 1 WHERE number = ?1", [last.cast_signed() - 2]).unwrap();
+        drop(db);
         assert!(recover(&bench.dir(), 0, 0, &progress).is_err());
-        assert_eq!(progress.status(), status(StartStep::ApplyLog, last - 2, Some(last)));
+        assert_eq!(progress.status(), status(StartStep::ApplyLog, last - 3, Some(last)));
     }
 
     #[test]

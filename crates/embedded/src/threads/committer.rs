@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant as Monotonic;
 use std::vec;
 use stockhold_store::fault;
-use stockhold_store::{Failure, Inbox};
+use stockhold_store::{ClosedReservationCounters, Failure, Inbox};
 
 /// See the module.
 pub(crate) struct Committer {
@@ -31,6 +31,7 @@ pub(crate) struct Committer {
     /// How long a batch waited for the index, for the batches that waited.
     held_seconds: Histogram,
     batch_answers: Histogram,
+    closed: ClosedReservationCounters,
 }
 
 impl Committer {
@@ -45,6 +46,7 @@ impl Committer {
             in_flight: Vec::new().into_iter(),
             commit_seconds: metrics::histogram!("stockhold_commit_seconds"),
             batch_answers: metrics::histogram!("stockhold_batch_answers"),
+            closed: ClosedReservationCounters::default(),
         }
     }
 
@@ -163,6 +165,7 @@ impl Committer {
         self.commit_seconds.record(begun.elapsed());
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
         self.batch_answers.record(self.in_flight.len() as f64);
+        self.closed.count(&batch.events);
         self.shared.published.publish(&batch.events);
         self.shared.published.set_newest(batch.next_position() - 1);
         fault!("commit.published");

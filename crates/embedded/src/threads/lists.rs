@@ -52,7 +52,9 @@ impl ListReader {
             | Query::Pauses
             | Query::Units(_)
             | Query::Unit { .. }
-            | Query::SeatMap { .. } => {
+            | Query::SeatMap { .. }
+            | Query::Record(_)
+            | Query::Records { .. } => {
                 Err(IndexError::Damaged(format!("{query:?} should have been answered from memory")))
             }
         }
@@ -234,7 +236,7 @@ fn missing_event(id: ReservationId) -> IndexError {
 fn event_hold(event: &Event) -> Option<&Hold> {
     match &event.transition {
         Transition::Hold { hold, .. } => Some(hold),
-        Transition::Stock { .. } | Transition::Sale { .. } => None,
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => None,
     }
 }
 

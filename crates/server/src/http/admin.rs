@@ -1,7 +1,8 @@
-//! The admin listener: is it alive, has it started, is it ready, what does it count. It answers while the store is opened. It is on
-//! the main runtime, so that it answers while the workers are busy.
+//! The admin listener: liveness, the progress of the start, readiness and metrics. It answers while the store is opened. It runs on
+//! the main runtime, so it answers while the workers are busy.
 
 use super::metrics::WorkerGauges;
+use super::process_metrics;
 use crate::backend::Backend;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -34,10 +35,10 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// The exposition format of Prometheus.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// How often histograms are tidied up.
+/// How often old samples of histograms are dropped.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The admin listener.
 #[derive(Clone)]
 pub(crate) struct Admin {
     metrics: PrometheusHandle,
@@ -177,7 +178,7 @@ impl Admin {
             store.gauge();
             gauges.set();
         }
-        metrics::gauge!("stockhold_cpu_seconds").set(crate::serve::cpu_seconds());
+        process_metrics::set();
         self.metrics.render()
     }
 }

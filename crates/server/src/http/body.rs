@@ -10,10 +10,10 @@ use stockhold_api::decode::is_json;
 use stockhold_api::problem::Problem;
 use stockhold_store::Failure;
 
-/// What is said of a body that stops in the middle.
+/// The error text for a body that ends early.
 pub(super) const ENDED: &str = "ended before it was complete, or was not framed as HTTP wants it";
 
-/// Reads a body of at most `limit` bytes, which has to be JSON if it is anything.
+/// Reads a body of at most `limit` bytes. A body that is not empty must be JSON.
 pub(super) async fn body(
     headers: &HeaderMap,
     body: Incoming,

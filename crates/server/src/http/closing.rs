@@ -11,10 +11,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes that are thrown away at a time.
+/// Bytes that are read and dropped at a time.
 const SCRAPS: usize = 16 * 1024;
 
-/// Answers what could not be read as a request, and hangs up.
+/// Answers a request that could not be read, and closes the connection.
 pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, problem: &Problem) {
     let now = worker.clock.now();
     let request_id = worker.fresh_name(now);
@@ -27,7 +27,7 @@ pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, pr
     }
 }
 
-/// Says that nothing more will be sent, and reads on for a moment.
+/// Shuts down the sending side, and reads and drops data for a moment.
 pub(super) async fn linger(worker: &Worker, mut stream: TcpStream) {
     if stream.shutdown().await.is_err() || worker.draining.load(Ordering::Relaxed) {
         return;
@@ -45,7 +45,7 @@ pub(super) async fn linger(worker: &Worker, mut stream: TcpStream) {
     }
 }
 
-/// Sends all of it to a client that goes on reading.
+/// Sends all bytes, as long as the client reads.
 pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     let mut ends = None;
     while !bytes.is_empty() {
@@ -78,12 +78,12 @@ mod tests {
     use tokio::time::sleep;
 
     const ANSWER: usize = 1024 * 1024;
-    /// What either end keeps: the sockets take something with every sip.
+    /// Size of the buffers of both sockets.
     const BUFFER: u32 = 16 * 1024;
-    /// Between two sips.
+    /// Time between two reads.
     const REST: Duration = Duration::from_secs(5);
 
-    /// A connection whose other end reads a little now and then.
+    /// A connection whose client reads a little now and then.
     async fn sipped() -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_send_buffer_size(BUFFER).unwrap();

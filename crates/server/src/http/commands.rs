@@ -1,4 +1,4 @@
-//! From decoded commands to the store and back: one alone, or a batch of them.
+//! Sends decoded commands to the store and answers with their outcomes: a single command, or a batch.
 
 use super::reply::{self, ResponseKind};
 use super::request_error::RequestError;
@@ -10,9 +10,9 @@ use stockhold_api::problem::Problem;
 use stockhold_domain::{Command, CommandKind, Envelope, IdempotencyKey, Origin, bucket_of};
 use stockhold_store::{Answer, Request, digest};
 
-/// Commands of a batch that are worked on before others have their turn.
+/// Commands of a batch that are handled before other requests of the worker get their turn.
 const TURN: usize = 256;
-/// Bytes of one result, which hardly any exceeds: a list that outgrows its room is copied.
+/// Capacity for one result, in bytes. Hardly any result is longer. A list that exceeds its capacity is copied.
 const RESULT_ROOM: usize = 512;
 
 impl Worker {
@@ -28,7 +28,7 @@ impl Worker {
         self.command(context, command, key, response_kind).await
     }
 
-    /// One command.
+    /// A single command.
     pub(super) async fn command(
         &self,
         context: RequestContext<'_>,
@@ -47,8 +47,8 @@ impl Worker {
         reply::outcome(answer.map_err(|failure| RequestError::from_store(&failure))?, response_kind)
     }
 
-    /// A batch: each command is judged on its own, in order, and answered with the status of its own route. All go to
-    /// the store at once, so what is committed together costs one commit.
+    /// A batch. Each command succeeds or fails on its own, in order, and has the status of its own route. All are sent
+    /// to the store at once, so commands that are committed together cost one commit.
     pub(super) async fn commands(&self, context: RequestContext<'_>, body: &[u8]) -> HandlerResult {
         let (head, request_id) = context;
         decode::no_idempotency_key(head.idempotency_key != super::request_head::SingleHeader::Absent)?;
@@ -91,7 +91,7 @@ impl Worker {
                     let Some(outcome) = outcomes.next() else { return Err(RequestError::wrong_answer()) };
                     self.metrics.command(operation, outcome.as_ref());
                     let why = reply::result(out, outcome, response_kind(operation), request_id);
-                    // What the store can't do for one it can't do for the next either.
+                    // A failure of the store affects the next commands too, so it is logged once.
                     if let Some(why) = why.filter(|why| logged != Some(why.problem.reason())) {
                         logged = Some(why.problem.reason());
                         why.log(&head, None, request_id);
@@ -128,14 +128,14 @@ impl Worker {
     }
 }
 
-/// Lets the worker's other requests go on now and then.
+/// Lets other requests of the worker run now and then.
 async fn yield_regularly(done: usize) {
     if done % TURN == TURN - 1 {
         tokio::task::yield_now().await;
     }
 }
 
-/// How a command of a batch is answered.
+/// The kind of response for a command of a batch.
 fn response_kind(kind: CommandKind) -> ResponseKind {
     match kind {
         CommandKind::Reserve => ResponseKind::NewReservation,

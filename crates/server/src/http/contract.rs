@@ -1,4 +1,4 @@
-//! That the page at `/` says what the route table says.
+//! Tests that the page at `/` agrees with the route table.
 
 use super::route::Route;
 use std::collections::BTreeSet;

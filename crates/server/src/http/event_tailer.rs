@@ -8,10 +8,10 @@ use std::time::Duration;
 use stockhold_store::Store;
 use tokio::sync::Notify;
 
-/// How often it is looked for new events.
+/// How often the store is asked for new events.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// Watches for new events for the streams of one worker.
 pub(super) struct EventTailer {
     store: Arc<dyn Store>,
     subscriptions: Cell<usize>,
@@ -19,7 +19,7 @@ pub(super) struct EventTailer {
     moved: Notify,
 }
 
-/// Somebody who follows, until dropped.
+/// A stream that waits for events. Dropping it ends the subscription.
 pub(super) struct Subscription(Rc<EventTailer>);
 
 impl Drop for Subscription {
@@ -33,12 +33,12 @@ impl EventTailer {
         Rc::new(Self { store, subscriptions: Cell::default(), wanted: Notify::new(), moved: Notify::new() })
     }
 
-    /// Looks as long as somebody follows. Runs for as long as the worker does.
+    /// Polls while there is a subscription. Runs as long as the worker does.
     pub(super) async fn watch(self: Rc<Self>) {
         loop {
             self.wanted.notified().await;
             let mut seen = self.store.newest();
-            // Whoever looked before may not have seen all of it.
+            // A stream that looked before this may have missed the newest event.
             self.moved.notify_waiters();
             while self.subscriptions.get() > 0 {
                 tokio::time::sleep(POLL_INTERVAL).await;

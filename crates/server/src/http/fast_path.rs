@@ -1,10 +1,11 @@
-//! The fast path: plain requests, as every client library sends them, read and written without a general HTTP
-//! implementation, which costs a third of a request. It takes only what it understands entirely: HTTP/1.1, at most one
-//! Content-Length, JSON or no body. Anything else (chunked bodies, HEAD, Expect, odd framing, a stream of events) is handed
-//! to hyper with all that was read, for the rest of the connection. It must never guess.
+//! The fast path: plain requests, as every client library sends them. It reads and writes them without a general HTTP
+//! implementation, which would take a third of a request's time. It handles only what it understands entirely:
+//! HTTP/1.1, at most one Content-Length, JSON or no body. Everything else (chunked bodies, HEAD, Expect, unusual
+//! framing, an event stream) is handed over to hyper, with all bytes that were read, for the rest of the connection.
+//! It must never guess.
 //!
-//! One request of a connection is worked on at a time, and no more is read before it is answered: a client that sends many
-//! at once waits in the socket.
+//! A connection has one request in progress, and nothing more is read before the answer. Further requests of a client
+//! wait in the socket.
 
 use super::body::ENDED;
 use super::closing::{reject_connection, send};
@@ -29,32 +30,37 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 /// Bytes read at a time.
 const READ: usize = 8 * 1024;
-/// Bytes by which a buffer for a long body grows at least: it grows with what comes, whatever was announced.
+/// Smallest growth of a buffer for a long body, in bytes. A buffer grows with the received data and not with the
+/// announced length.
 const GROW: usize = 64 * 1024;
-/// A buffer that has grown past this is not kept between requests; up to here it is not counted, since there are no more of them than
-/// connections.
+/// A larger buffer is not kept between requests. Smaller ones are not counted, because the number of connections
+/// bounds them.
 const KEEP: usize = 16 * 1024;
-/// A body that is longer is sent from where it is.
+/// A longer body is sent without copying it behind the head.
 const TOGETHER: usize = 16 * 1024;
 
-/// What is left of a connection.
+/// The beginning of an HTTP/2 connection without negotiation (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
+const HTTP2: &str = "is HTTP/2, which this server does not speak: send HTTP/1.1, or put a proxy in front";
+
+/// How the fast path ends a connection.
 pub(super) enum FastPathEnd {
-    /// Nothing: it has ended.
+    /// The connection has ended.
     Closed,
-    /// A caller that wants more than this path understands, and what was read.
+    /// The general path continues with the connection and the bytes that were read.
     HandOver(TcpStream, Vec<u8>),
 }
 
-/// Serves plain requests until the connection ends or sends something else. A server that stops drops connections that
-/// rest, so this does not listen for it.
+/// Serves plain requests until the connection ends or sends something else. It does not watch for a stop of the
+/// server, because idle connections are dropped then.
 pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream) -> FastPathEnd {
-    // Nothing is set aside for a connection that says nothing.
+    // An idle connection gets no buffer.
     let mut read = Vec::new();
     let mut write = Vec::new();
     let mut idle = pin!(sleep_until(Instant::now() + IDLE_TIMEOUT));
     let mut idle_since = Instant::now();
     let mut consecutive_requests = 0;
-    // When the head that is not complete yet has to be.
+    // Deadline for the head that is being received.
     let mut head_ends = None;
     loop {
         if read.is_empty() {
@@ -64,7 +70,7 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
                     _ => return FastPathEnd::Closed,
                 }
             }
-            // A read that leaves room says that there is no more for now, which spares asking once more.
+            // A read that does not fill the buffer has read everything, so a second read is not needed.
             match before_idle_timeout(stream.read_buf(&mut read), idle.as_mut(), &idle_since).await {
                 Some(Ok(1..)) => {}
                 _ => return FastPathEnd::Closed,
@@ -82,6 +88,10 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
                     }
                     Err(_) => return FastPathEnd::Closed,
                 }
+            }
+            Err(_) if read.starts_with(HTTP2_PREFACE) => {
+                reject_connection(worker, stream, &Problem::unreadable(HTTP2)).await;
+                return FastPathEnd::Closed;
             }
             Err(_) => return FastPathEnd::HandOver(stream, read),
         };
@@ -139,8 +149,8 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
     }
 }
 
-/// Waits for something, and no longer than a connection may rest; `None` when that is over. The timer is set once a minute
-/// and not once a request.
+/// Waits for a future, at most as long as a connection may be idle. Returns `None` after that. The timer is set once a
+/// minute and not once a request.
 async fn before_idle_timeout<T>(
     waits: impl Future<Output = T>,
     mut idle: Pin<&mut Sleep>,
@@ -162,12 +172,12 @@ async fn before_idle_timeout<T>(
     }
 }
 
-/// Reads on until a head may have ended, or is too long.
+/// Reads until the head may be complete, or is too long.
 async fn more(stream: &TcpStream, read: &mut Vec<u8>, ends: Instant) -> io::Result<()> {
     loop {
         let before = read.len().saturating_sub(END.len());
         receive(stream, read, READ, ends).await?;
-        // A client that sends byte by byte is not parsed byte by byte.
+        // Do not parse again for every byte of a client that sends byte by byte.
         let fresh = read.get(before..).unwrap_or_default();
         let ended = fresh.windows(END.len()).any(|three| three == END || three.ends_with(b"\n\n"));
         if ended || read.len() >= MAX_HEAD_BYTES {
@@ -176,10 +186,10 @@ async fn more(stream: &TcpStream, read: &mut Vec<u8>, ends: Instant) -> io::Resu
     }
 }
 
-/// What the last line of a head ends with, whether or not it has its carriage return.
+/// The end of a head, with or without carriage returns.
 const END: &[u8; 3] = b"\n\r\n";
 
-/// Reads until `whole` bytes are there; out of memory when all bodies together take too much.
+/// Reads until there are `whole` bytes. Fails with `OutOfMemory` when all bodies together take too much.
 async fn rest(
     stream: &TcpStream,
     read: &mut Vec<u8>,
@@ -202,7 +212,7 @@ async fn rest(
     Ok(())
 }
 
-/// Reads what has come, waiting for it; makes room for so many bytes when there is none.
+/// Waits for data and reads it. Grows a full buffer by `room` bytes.
 async fn receive(stream: &TcpStream, read: &mut Vec<u8>, room: usize, ends: Instant) -> io::Result<()> {
     loop {
         timeout_at(ends, stream.readable()).await.map_err(|_| ErrorKind::TimedOut)??;
@@ -218,7 +228,7 @@ async fn receive(stream: &TcpStream, read: &mut Vec<u8>, room: usize, ends: Inst
     }
 }
 
-/// Writes all of a reply but its body.
+/// Writes the head of a reply.
 pub(super) fn put_head(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId, date: &str, last: bool) {
     let status =
         hyper::StatusCode::from_u16(reply.status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
@@ -240,6 +250,9 @@ pub(super) fn put_head(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId,
     }
     if let Some((name, value)) = &reply.extra {
         line([name, ": ", value]);
+    }
+    if let Some(encoding) = reply.encoding {
+        line(["content-encoding", ": ", encoding]);
     }
     if reply.replayed {
         line(["idempotent-replayed: true", "", ""]);

@@ -1,4 +1,5 @@
-//! A connection under hyper: whatever the fast path hands on. It understands all of HTTP/1; the answers are the same.
+//! The general path: connections that the fast path hands over, served by hyper. It understands all of HTTP/1 and
+//! gives the same answers.
 
 use super::body;
 use super::closing::{linger, reject_connection};
@@ -12,7 +13,9 @@ use super::worker::Worker;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
@@ -34,7 +37,7 @@ use tokio::time::timeout;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// One connection, until its caller or the server ends it. `read` was read off it before.
+/// Serves a connection until the client or the server ends it. `read` are the bytes that were read before.
 pub(super) async fn serve_connection(
     worker: Rc<Worker>,
     read: Vec<u8>,
@@ -55,7 +58,7 @@ pub(super) async fn serve_connection(
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE_TIMEOUT)
-        // A caller that has sent all it will send still waits for its answer.
+        // A client that has shut down its sending side still waits for its answer.
         .half_close(true)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(socket), service);
@@ -68,12 +71,12 @@ pub(super) async fn serve_connection(
     } else {
         Pin::new(&mut connection).graceful_shutdown();
         let last = poll_fn(|context| connection.poll_without_shutdown(context));
-        // A reader of events that has stopped reading can't hold up the end.
+        // A client of an event stream that does not read must not delay the stop.
         if state.streams.get() { timeout(LINGER_TIMEOUT, last).await.unwrap_or(Ok(())) } else { last.await }
     };
     let parts = connection.into_parts();
     let mut socket = parts.io.into_inner();
-    // A reader of events goes on where it was.
+    // A client of an event stream reconnects and continues where it was.
     if !state.streams.get() && socket.finish().await.is_err() {
         return;
     }
@@ -131,7 +134,7 @@ async fn answer(
     response
 }
 
-/// Why nobody can be sure what a request's body is, if so: what stands before the server may see another end of it.
+/// Why the end of a request's body is ambiguous, if it is. A proxy before the server may see another end.
 fn unframed(headers: &HeaderMap) -> Option<&'static str> {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next()?;
@@ -154,6 +157,9 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
     if let Some(kind) = reply.kind {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
+    if let Some(encoding) = reply.encoding {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+    }
     if reply.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -166,7 +172,7 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
     response
 }
 
-/// What follows the headers.
+/// The body of a response.
 enum ReplyBody {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),

@@ -10,7 +10,8 @@ pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a client to read anything of what it is sent.
 pub(super) const SEND_STALL_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes a second that a client has to read of a long answer at least, which takes of the room that all share until it is sent.
+/// Slowest rate at which a client may read a long answer, in bytes a second. A long answer takes memory of the shared
+/// budget until it is sent.
 const READ_RATE: usize = 64 * 1024;
 
 /// Longest time for sending so many bytes.
@@ -18,10 +19,10 @@ pub(super) fn send_timeout(bytes: usize) -> Duration {
     SEND_STALL_TIMEOUT + Duration::from_secs((bytes / READ_RATE) as u64)
 }
 
-/// How long a connection that is given up is still read, so that what was said last arrives: unread bytes would have it
-/// thrown away.
+/// How long data of a closing connection is still read. With unread data the kernel would reset the connection, and
+/// the last answer could be lost.
 pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest request line and headers together, in bytes.
-pub(super) const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Requests of one connection that are answered before others have their turn.
+pub(super) const MAX_HEAD_BYTES: usize = stockhold_api::problem::HEAD_BYTES;
+/// Requests of one connection that are answered before other connections get their turn.
 pub(super) const MAX_CONSECUTIVE_REQUESTS: u32 = 32;

@@ -1,5 +1,6 @@
-//! What is read: one, many, and pages of all there is. A page is put together from several small reads, so that no request
-//! holds much at once, and it ends early rather than grow without bound. A history is no page: it takes room as it grows.
+//! Reads: single objects, lists and pages. A page is made of several small reads, so that no request holds much at
+//! once, and it ends early before it becomes too long. A history is not divided into pages, so it reserves memory as
+//! it grows.
 
 use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES};
 use super::reply;
@@ -9,20 +10,21 @@ use super::worker::{HandlerResult, Worker};
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_domain::{
-    FieldError, Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition,
-};
+use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
 use stockhold_store::{
     Answer, EventRow, ItemPageRequest, Query, QueryResult, Request, ReservationFilter, UnitFilter,
 };
 
-/// Bytes after which a page ends, whatever its limit: the one entry that reaches it goes in whole.
+/// Bytes after which a page ends, whatever its limit. The entry that reaches this length is still complete.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Reservations that are asked for at a time.
+/// Reservations that are read at a time.
 const HOLDS_AT_ONCE: usize = 100;
-/// Events that are asked for at a time.
+/// Events that are read at a time.
 pub(super) const EVENTS_AT_ONCE: usize = 64;
-/// Reads that one page may take: a filter that few reservations pass ends its page early, with where to go on.
+/// Most events that are read for one page. Those that are not shown count, so a page may be short where there are very many
+/// of them.
+const EVENTS_SCANNED: usize = 10_000;
+/// Most reads for one page. With a filter that few reservations match, the page ends early and has a cursor.
 const READS: usize = 64;
 
 impl Worker {
@@ -98,7 +100,7 @@ impl Worker {
                 }
             }
             if fit < page.holds.len().min(left) {
-                // Where the last one that fits stands only the store knows: those that fit are asked for once more.
+                // Only the store knows the cursor after the last one that fits, so the ones that fit are read again.
                 out.truncate(before.0);
                 (list, cut) = (before.1, Some(fit));
                 continue;
@@ -175,17 +177,15 @@ impl Worker {
         }
     }
 
-    /// Why an item shows no units, or not this one: there is no such item, it counts them, or there is no such unit.
+    /// Why units of an item can't be shown: the item does not exist, it is counted, or the unit does not exist.
     async fn no_units(&self, key: ItemKey, unit: Option<Label>) -> RequestError {
         match (self.item(key).await, unit) {
             (Err(error), _) => error,
             (Ok(item), Some(unit)) if item.mode == Mode::Units => {
                 Problem::from(Rejection::UnknownUnit { item: item.key, unit }).into()
             }
-            (Ok(_), _) => {
-                let detail = "is an item that counts its units: only those of mode units have any to show";
-                let error = FieldError { pointer: "/sku".into(), detail: detail.to_owned() };
-                Problem::from(Rejection::InvalidRequest(error)).into()
+            (Ok(item), _) => {
+                Problem::from(Rejection::ModeMismatch { item: item.key, mode: item.mode }).into()
             }
         }
     }
@@ -208,7 +208,7 @@ impl Worker {
             QueryResult::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
             _ => return Err(RequestError::wrong_answer()),
         };
-        // Thousands may have come together.
+        // One event may have added thousands of units. Only the requested one is shown.
         for row in &mut rows {
             if let Transition::Stock { change: StockChange::UnitsAdded(units), .. } =
                 &mut row.event.transition
@@ -219,7 +219,7 @@ impl Worker {
         self.history_page(&rows)
     }
 
-    /// A history, which takes room as it grows.
+    /// A history. It reserves memory as it grows.
     fn history_page(&self, rows: &[EventRow]) -> HandlerResult {
         let mut out = Vec::new();
         let mut budget = None;
@@ -241,36 +241,40 @@ impl Worker {
         let mut budget = None;
         let mut list = List::open(&mut out, "data");
         let mut has_more = true;
-        while has_more && left > 0 && out.len() < PAGE_BYTES {
+        let mut scanned = 0;
+        while has_more && left > 0 && out.len() < PAGE_BYTES && scanned < EVENTS_SCANNED {
             let ask = left.min(EVENTS_AT_ONCE);
             let rows = self.events_after(position, ask).await?;
+            scanned += rows.len();
             for row in rows.iter().take(ask) {
-                encode::event(list.entry(&mut out), row);
                 position = row.position;
+                if !encode::is_visible(&row.event.transition) {
+                    continue;
+                }
+                encode::event(list.entry(&mut out), row);
                 left -= 1;
                 if out.len() >= PAGE_BYTES {
                     break;
                 }
             }
-            // A page that is long enough ends within what was read.
+            // A page that is long enough may end before the last event that was read.
             let cut = rows.last().is_some_and(|last| last.position > position);
             has_more = cut || rows.len() >= ask;
             drop(budget.take());
             budget = self.count_page(&out)?;
         }
-        // Whether there is more behind a page that is full, the store knows without reading it.
+        // The store knows without a read whether more events follow a full page.
         let has_more = has_more && self.store.newest() > position;
         list.close_page(&mut out, has_more, Some(&position.to_string()));
         Ok(reply::written(out, budget))
     }
 
-    /// Refuses a position that no event has yet, which somebody named: whoever went on from there would miss every event
-    /// up to it.
+    /// Refuses a position that no event has yet. A consumer that continued from there would miss every event up to it.
     pub(super) async fn is_history(&self, after: u64) -> Result<(), RequestError> {
         if after <= self.store.newest() {
             return Ok(());
         }
-        // Who has just read the newest event may know of more than the store says of itself.
+        // `newest` may be slightly out of date, so a caller may have read a newer event.
         match self.find(Query::Events { after: after - 1, limit: 1 }).await? {
             QueryResult::Events(rows) if rows.is_empty() => {
                 Err(Problem::beyond_newest(after, self.store.newest()).into())
@@ -280,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// At most so many events after a position.
+    /// The events after a position, at most `limit`.
     pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, RequestError> {
         match self.find(Query::Events { after, limit }).await? {
             QueryResult::Events(rows) => Ok(rows),
@@ -297,7 +301,7 @@ impl Worker {
         }
     }
 
-    /// Counts a page that has become long while it is made, and gives it up when there is no room.
+    /// Reserves memory for a page that has become long. Fails when the budget is used up.
     fn count_page(&self, out: &Vec<u8>) -> Result<Option<BudgetGuard>, RequestError> {
         (out.len() >= COUNTED_REPLY_BYTES).then(|| self.reserve_memory(out.capacity())).transpose()
     }

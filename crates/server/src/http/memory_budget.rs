@@ -1,34 +1,34 @@
-//! The limit on the memory of all long requests and long answers together. What fits into a connection's own small buffer
-//! is not counted: the number of connections bounds it.
+//! The limit on the memory of all long requests and long answers together. The small buffers of connections are not
+//! counted, because the number of connections bounds them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of bodies that are being read, of those that are being worked on, and of long answers that are not sent yet:
-/// eight of the largest batches. A client may ask for more than it sends, so both are counted.
+/// Bytes of request bodies and of long answers that are not sent yet: eight of the largest batches. A short request
+/// can have a long answer, so both are counted.
 const BUDGET_BYTES: usize = 64 * 1024 * 1024;
 const _: () = assert!(BUDGET_BYTES >= 4 * stockhold_api::decode::COMMANDS_BODY_BYTES);
 
-/// Answers that are shorter are not counted.
+/// Shorter answers are not counted.
 pub(super) const COUNTED_REPLY_BYTES: usize = 64 * 1024;
 
-/// The room that all workers share.
+/// The budget that all workers share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemoryBudget(Arc<AtomicUsize>);
 
 impl MemoryBudget {
-    /// Nothing so far.
+    /// A guard that has reserved nothing.
     pub(super) fn guard(&self) -> BudgetGuard {
         BudgetGuard { bytes: 0, memory: self.clone() }
     }
 
-    /// Bytes in flight.
+    /// Reserved bytes.
     pub(super) fn used(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What one request takes of the room, given back when dropped.
+/// The bytes that one request has reserved. Dropping it releases them.
 #[derive(Debug)]
 pub(super) struct BudgetGuard {
     bytes: usize,
@@ -36,7 +36,7 @@ pub(super) struct BudgetGuard {
 }
 
 impl BudgetGuard {
-    /// Takes so many bytes more, if there is room for them.
+    /// Reserves more bytes. Returns `false` if the budget is used up.
     #[must_use]
     pub(super) fn grow(&mut self, more: usize) -> bool {
         self.add(more);
@@ -48,7 +48,7 @@ impl BudgetGuard {
         false
     }
 
-    /// Takes them in any case: for what has to be answered because it has been done.
+    /// Reserves more bytes even above the budget: for the answer of a request that took effect.
     pub(super) fn add(&mut self, more: usize) {
         self.memory.0.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;

@@ -1,5 +1,5 @@
-//! Counters and latencies of the routes and of the commands. A worker makes each once and then finds it by a number, so
-//! that a request looks nothing up.
+//! Counters and latencies of routes and commands. A worker registers each metric once and then finds it by a number,
+//! so a request needs no look-up by name.
 
 use super::memory_budget::MemoryBudget;
 use super::route::Route;
@@ -13,7 +13,7 @@ use stockhold_api::routes::RouteId;
 use stockhold_domain::{CommandKind, Outcome};
 use stockhold_store::Failure;
 
-/// Says what each metric is.
+/// Describes each metric.
 pub(crate) fn describe() {
     metrics::describe_counter!("stockhold_requests_total", "Requests by route and outcome");
     metrics::describe_histogram!(
@@ -48,7 +48,7 @@ pub(crate) fn describe() {
     metrics::counter!("stockhold_slow_consumers_total").increment(0);
 }
 
-/// What the admin listener reads off the workers.
+/// The values of the workers that the admin listener shows.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerGauges {
     pub(super) draining: Arc<AtomicBool>,
@@ -58,12 +58,12 @@ pub(crate) struct WorkerGauges {
 }
 
 impl WorkerGauges {
-    /// Whether the server has been told to stop.
+    /// Whether the server is stopping.
     pub(super) fn draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Sets them to what is now.
+    /// Sets the gauges.
     #[expect(clippy::cast_precision_loss, reason = "gauges")]
     pub(super) fn set(&self) {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed) as f64;
@@ -73,14 +73,14 @@ impl WorkerGauges {
     }
 }
 
-/// Outcomes of requests that are told apart: by the status's first digit.
+/// Outcomes of requests: the first digit of the status.
 const CLASSES: [&str; 4] = ["done", "redirected", "refused", "failed"];
-/// Outcomes of commands before the reasons.
+/// Outcomes of commands that come before the reasons.
 const DONE: [&str; 2] = ["done", "replayed"];
 
-/// See the module.
+/// The metrics of one worker.
 pub(super) struct RouteMetrics {
-    /// By the number of [`RouteId`]. Routes that share a name share their metrics.
+    /// Indexed by [`RouteId`]. Routes with the same name share their metrics.
     routes: Vec<([Counter; CLASSES.len()], Histogram)>,
     missed: Counter,
     commands: Vec<Vec<OnceCell<Counter>>>,
@@ -140,7 +140,7 @@ impl RouteMetrics {
         }
     }
 
-    /// Notes the size of a batch.
+    /// Records the size of a batch.
     #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
     pub(super) fn batch(&self, commands: usize) {
         self.batch.record(commands as f64);

@@ -1,5 +1,5 @@
-//! The HTTP side: an acceptor that deals connections out to workers, each a thread with a runtime, a desk and connections
-//! of its own. A request stays on its worker's thread from its first byte to its last.
+//! The HTTP server: an acceptor that distributes connections to workers. A worker is a thread with its own runtime,
+//! pending replies and connections. A request stays on its worker's thread from the first byte to the last.
 
 mod limits;
 mod memory_budget;
@@ -16,6 +16,7 @@ mod request_head;
 mod route;
 
 mod commands;
+mod document;
 mod event_tailer;
 mod lists;
 mod pending_replies;
@@ -27,12 +28,14 @@ mod worker;
 
 mod admin;
 mod metrics;
+mod process_metrics;
 
 #[cfg(test)]
 mod contract;
 
 pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
+pub(crate) use process_metrics::describe as describe_process;
 
 use event_tailer::EventTailer;
 use memory_budget::MemoryBudget;
@@ -55,47 +58,47 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use worker::{CountGuard, Worker};
 
-/// Connections that are open at once, as far as the process may have files open; more wait in the listener's backlog.
+/// Most open connections, if the process may open that many files. Further ones wait in the listener's backlog.
 const CONNECTIONS: usize = 16_384;
-/// Files that are open beside connections, generously.
+/// Open files besides connections, with a reserve.
 const OTHER_FILES: usize = 128;
-/// Fewest connections, however few files may be open.
+/// Fewest connections, even if the process may open few files.
 const CONNECTIONS_AT_LEAST: usize = 64;
-/// How long a server that is told to stop goes on reading: enough for what is on its way.
+/// How long a stopping server still accepts connections: enough for requests that are on their way.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long what is under way may take after that.
+/// Longest time for requests in progress after that.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// Before a part of a worker that panicked begins anew.
+/// Pause before a part of a worker that panicked starts again.
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 
-/// A connection on its way to its worker, and its place among those that are open.
+/// An accepted connection, and its place in the count of open ones.
 type Accepted = (net::TcpStream, CountGuard);
 
-/// The requests' threads.
+/// The worker threads.
 pub(crate) struct Http {
     workers: Vec<JoinHandle<()>>,
     connections: Vec<mpsc::UnboundedSender<Accepted>>,
-    /// Plain requests under way, by worker.
+    /// Plain requests in progress, for each worker.
     under_way: Vec<Arc<AtomicUsize>>,
-    /// Connections that may be open at once.
+    /// Most open connections.
     most: usize,
     shared: Shared,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 #[derive(Clone)]
 struct Shared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     principal: Label,
     draining: Arc<AtomicBool>,
-    /// Connections.
+    /// Open connections.
     open: Arc<AtomicUsize>,
-    /// Connections under hyper, which end by themselves when told to.
+    /// Connections served by hyper, which end by themselves after a stop signal.
     slow: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
-    /// Event streams.
+    /// Open event streams.
     streams: Arc<AtomicUsize>,
     memory: MemoryBudget,
 }
@@ -140,7 +143,7 @@ impl Http {
         Ok(http)
     }
 
-    /// What can be seen of the workers from outside.
+    /// The values of the workers for metrics.
     pub(crate) fn gauges(&self) -> WorkerGauges {
         let Shared { draining, open, streams, memory, .. } = self.shared.clone();
         WorkerGauges { draining, connections: open, streams, memory }
@@ -154,11 +157,12 @@ impl Http {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             }
-            // A connection leaves this runtime and enters its worker's: its readiness must not come by way of two threads.
+            // The connection moves from this runtime to its worker's, so that its readiness is reported on the
+            // worker's thread.
             match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => {
                     if let Some(worker) = turn.next() {
-                        // A worker ends only when all do, and its connections with it.
+                        // A worker ends only together with all others, and its connections with it.
                         let _ = worker.send((stream, CountGuard::new(&self.shared.open)));
                     }
                 }
@@ -170,8 +174,8 @@ impl Http {
         }
     }
 
-    /// Begins to drain: whoever asks is answered and told to go, and new callers are still taken in for a moment, since
-    /// those who send them may not have noticed yet.
+    /// Starts to drain: requests are answered with `Connection: close`. New connections are still accepted for a
+    /// moment, because clients and proxies may not have noticed the stop yet.
     pub(crate) async fn accept_last_connections(&self, listener: TcpListener) {
         self.shared.draining.store(true, Ordering::Relaxed);
         tokio::select! {
@@ -180,7 +184,7 @@ impl Http {
         }
     }
 
-    /// Lets what is under way end, and waits until it has.
+    /// Waits until all requests in progress have ended.
     pub(crate) async fn drain(self) {
         self.shared.stop.send_replace(true);
         let waited = async {
@@ -201,7 +205,7 @@ impl Http {
     }
 }
 
-/// Raises the limit on open files as far as it goes, and leaves enough of them for everything else.
+/// Raises the limit on open files as far as possible, and reserves some of them for other uses.
 fn most_connections() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -259,8 +263,8 @@ async fn work(
     }
 }
 
-/// Runs what serves all requests of a worker for as long as that lives: after a panic it begins anew, since nobody would be
-/// answered any more.
+/// Runs a part of a worker that serves all its requests. After a panic it starts again, because otherwise no request
+/// would be answered any more.
 fn supervise<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(Rc<T>) -> F) {
     let of = Rc::clone(of);
     tokio::task::spawn_local(async move {
@@ -271,7 +275,7 @@ fn supervise<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(R
     });
 }
 
-/// One connection, until its caller or the server ends it.
+/// Serves a connection until the client or the server ends it.
 async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,

@@ -20,7 +20,8 @@ pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>) -> Option<Cow<'a, str>>
     (!own).then_some(shown)
 }
 
-/// Whether the origin is the address that the request was sent to, and that by a name which nobody else can point here.
+/// Whether the origin is the address that the request was sent to, under a name that nobody else can point to this
+/// server.
 fn is_own(origin: &str, host: &str) -> bool {
     let Some(authority) = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) else {
         return false;

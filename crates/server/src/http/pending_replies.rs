@@ -16,20 +16,20 @@ use stockhold_store::fault;
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 use tokio::sync::Notify;
 
-/// Longest wait for an answer, in looks; past it a command's outcome is unknown to the caller.
+/// Longest wait for an answer, in checks of deadlines. After it a command's outcome is unknown to the caller.
 const DEADLINE_CHECKS: u32 = 30;
-/// How often a round of requests looks for more before it ends.
+/// How often a round of requests checks for further requests before it ends.
 const ROUND_YIELDS: u32 = 4;
-/// How often waits are looked at.
+/// How often deadlines are checked.
 const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 type StoreResult = Result<Answer, Failure>;
 
-/// See the module.
+/// The pending replies of one worker.
 pub(super) struct PendingReplies {
     store: Arc<dyn Store>,
     inbox: Arc<Answers>,
-    /// Answers that are being handed out: they stand here so that a panic on the way loses none.
+    /// Answers that are being delivered. They are kept here so that a panic loses none of them.
     handing: RefCell<VecDeque<(u64, StoreResult)>>,
     slots: RefCell<Slots>,
     submitted: Notify,
@@ -55,18 +55,18 @@ impl Inbox for Answers {
 struct Slots {
     all: Vec<Slot>,
     free: Vec<usize>,
-    /// Tickets that were taken so far.
+    /// Number of tickets so far.
     opened: u64,
-    /// How often deadlines were looked at so far: time enough for them, and no clock is read for a request.
+    /// How often deadlines were checked so far. It serves as their time, so a request reads no clock.
     checks: u32,
 }
 
 struct Slot {
-    /// Counts the uses of the slot, so that a late answer finds nobody.
+    /// Counts the uses of the slot, so that a late answer is dropped.
     generation: u32,
-    /// The look that came last before the wait.
+    /// The number of the check before the wait began.
     since: u32,
-    /// Whether it waits for a read, which has no outcome that could be unknown.
+    /// Whether it waits for a read, whose outcome can't be unknown.
     reads: bool,
     state: SlotState,
 }
@@ -88,7 +88,7 @@ impl PendingReplies {
         })
     }
 
-    /// Asks the store and waits for its answer. Dropped, it cancels nothing.
+    /// Submits a request to the store and waits for its answer. Dropping the future cancels nothing.
     pub(super) fn submit(self: &Rc<Self>, ask: Request) -> PendingReply {
         let ticket = self.slots.borrow_mut().open(matches!(ask, Request::Query(_)));
         let inbox: Arc<dyn Inbox> = self.inbox.clone();
@@ -97,7 +97,7 @@ impl PendingReplies {
         PendingReply { pending_replies: Rc::clone(self), ticket }
     }
 
-    /// Hands out answers. Runs for as long as the worker does; begun anew after a panic, it goes on with what was left.
+    /// Delivers answers. Runs as long as the worker does. After a panic it continues with the remaining answers.
     pub(super) async fn deliver_replies(self: Rc<Self>) {
         loop {
             while let Some((ticket, answer)) = self.next_answer() {
@@ -119,7 +119,7 @@ impl PendingReplies {
     pub(super) async fn flush_rounds(self: Rc<Self>) {
         loop {
             self.submitted.notified().await;
-            // What has arrived meanwhile comes along: one large commit costs less than two small ones.
+            // Requests that arrived meanwhile join the round, because one large commit costs less than two small ones.
             for _ in 0..ROUND_YIELDS {
                 let before = self.slots.borrow().opened;
                 tokio::task::yield_now().await;
@@ -132,7 +132,7 @@ impl PendingReplies {
         }
     }
 
-    /// Answers those who have waited too long.
+    /// Answers requests that have waited too long.
     pub(super) async fn expire_waits(self: Rc<Self>) {
         loop {
             tokio::time::sleep(DEADLINE_CHECK_INTERVAL).await;
@@ -188,7 +188,7 @@ impl Slots {
 }
 
 impl Slot {
-    /// Answers and wakes whoever waits, if anybody does.
+    /// Delivers an answer and wakes the waiting request, if there is one.
     fn answer(&mut self, answer: StoreResult) {
         let SlotState::Waiting(waker) = &mut self.state else { return };
         let waker = waker.take();
@@ -204,7 +204,7 @@ impl Slot {
     }
 }
 
-/// An answer to come.
+/// A pending reply.
 pub(super) struct PendingReply {
     pending_replies: Rc<PendingReplies>,
     ticket: u64,
@@ -243,7 +243,7 @@ mod tests {
     use stockhold_store::Query;
     use stockhold_store::conformance::Maker;
 
-    /// A store that keeps what it is asked and answers nobody.
+    /// A store that keeps its requests and never answers.
     #[derive(Default)]
     struct Silent(Mutex<Vec<Job>>);
 
@@ -304,7 +304,7 @@ mod tests {
         assert!(matches!(read, Poll::Ready(Err(Failure::Unavailable(_)))), "{read:?}");
     }
 
-    /// Whoever is woken by it panics.
+    /// A waker that panics.
     struct Panics;
 
     impl Wake for Panics {

@@ -1,5 +1,7 @@
-//! What a plain request is, and where its parts are in the bytes that were read. Whatever is in doubt is not plain.
+//! Recognizes plain requests, and finds their parts in the bytes that were read. A request that is in any way
+//! ambiguous is not plain.
 
+use super::document::accepts_gzip;
 use super::request_head::{RequestHead, SingleHeader};
 use super::route::Route;
 use std::ops::Range;
@@ -11,21 +13,21 @@ use stockhold_domain::Instant;
 const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
 /// The path of the event stream. It is compared before the route is matched.
 const EVENT_STREAM: &[u8] = RouteId::StreamEvents.spec().path.as_bytes();
-/// Characters of a target that no URL has as they are: it is for hyper to judge them.
+/// Characters that no valid URL has unescaped. Such requests are left to hyper.
 const ODD: [char; 5] = ['#', '`', '<', '>', '"'];
 /// Most headers of a plain request.
 const HEADERS: usize = 32;
 
-/// What bytes begin with that do not begin with a plain request's head.
+/// Why bytes do not begin with the head of a plain request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotPlain {
-    /// What may become one when more has been read.
+    /// The head is not complete.
     Incomplete,
-    /// Something else.
+    /// It is no plain request.
     Other,
 }
 
-/// Where in the bytes the parts of a plain request are.
+/// The parts of a plain request, as ranges of the bytes.
 #[derive(Default)]
 pub(super) struct PlainRequest {
     /// Length of the head.
@@ -41,11 +43,12 @@ pub(super) struct PlainRequest {
     if_none_match: Option<Range<usize>>,
     traceparent: Option<Range<usize>>,
     host: Option<Range<usize>>,
+    accept_encoding: Option<Range<usize>>,
     origin: Option<Range<usize>>,
 }
 
 impl PlainRequest {
-    /// Looks at the beginning of the bytes.
+    /// Parses the beginning of the bytes.
     pub(super) fn find(bytes: &[u8]) -> Result<Self, NotPlain> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut request = httparse::Request::new(&mut headers);
@@ -75,7 +78,7 @@ impl PlainRequest {
         let mut length = None;
         for header in request.headers.iter() {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            // One that is given twice is for hyper to judge.
+            // A repeated header is left to hyper.
             let once =
                 |slot: &mut Option<Range<usize>>| slot.replace(place(header.value)).is_none().then_some(());
             match header.name.len() {
@@ -88,6 +91,7 @@ impl PlainRequest {
                 10 if is("connection") => header.value.eq_ignore_ascii_case(b"keep-alive").then_some(())?,
                 4 if is("host") => once(&mut plain.host)?,
                 15 if is("idempotency-key") => once(&mut plain.idempotency_key)?,
+                15 if is("accept-encoding") => plain.accept_encoding = Some(place(header.value)),
                 12 if is("x-request-id") => once(&mut plain.request_id)?,
                 11 if is("traceparent") => once(&mut plain.traceparent)?,
                 8 if is("if-match") => once(&mut plain.if_match)?,
@@ -101,10 +105,10 @@ impl PlainRequest {
             }
         }
         plain.body = length.unwrap_or(0);
-        // The longest bodies belong to a few routes, and it is hyper that refuses what is too long.
+        // Only a few routes take the longest bodies. hyper refuses bodies that are too long.
         let fits = plain.body <= BODY_BYTES
             || plain.route(bytes).is_some_and(|route| plain.body <= route.body().limit());
-        // A stream of events is hyper's to write.
+        // hyper writes event streams.
         let answered = bytes.get(plain.path.clone()) != Some(EVENT_STREAM);
         (fits && answered).then_some(plain)
     }
@@ -114,7 +118,7 @@ impl PlainRequest {
         Route::find(self.method, path).ok()
     }
 
-    /// What is asked, as it was read at an instant.
+    /// The head of the request, read at this instant.
     pub(super) fn request_head<'a>(&self, bytes: &'a [u8], now: Instant) -> RequestHead<'a> {
         let part = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
         let text = |range: &Range<usize>| std::str::from_utf8(part(range)).ok();
@@ -131,6 +135,7 @@ impl PlainRequest {
             if_none_match: once(&self.if_none_match),
             traceparent: self.traceparent.as_ref().and_then(text),
             host: once(&self.host),
+            accepts_gzip: self.accept_encoding.as_ref().is_some_and(|range| accepts_gzip(part(range))),
             origin: once(&self.origin),
             last_event_id: SingleHeader::Absent,
             needs_host: true,
@@ -165,7 +170,7 @@ mod tests {
         assert_eq!(long("/v1/commands", (8 << 20) + 1), Err(NotPlain::Other));
     }
 
-    /// Any bytes: what is plain lies within them, and nothing that hyper would read otherwise is taken for plain.
+    /// For any bytes: a plain request lies within them, and hyper would read it in the same way.
     #[test]
     fn bytes_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {

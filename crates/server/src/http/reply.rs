@@ -1,5 +1,5 @@
-//! From an outcome to a reply, before it is written onto a connection. The matches are exhaustive: a new outcome does not
-//! compile until it has its status.
+//! Turns outcomes into replies, before they are written to a connection. The matches are exhaustive, so a new outcome
+//! does not compile until it has a status.
 
 use super::memory_budget::BudgetGuard;
 use super::request_error::RequestError;
@@ -11,33 +11,44 @@ use stockhold_domain::{Hold, Item, Outcome, RequestId};
 use stockhold_store::{Failure, SeatMap};
 
 const JSON: &str = "application/json";
-/// Room for a reservation of one line.
+/// Capacity for a reservation of one line, in bytes.
 const BODY_ROOM: usize = 512;
 
-/// What is written back.
+/// A reply to a request.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
     /// The body's type, if there is a body.
     pub(super) kind: Option<&'static str>,
-    /// A header of its own that a reply may have.
+    /// A header of this reply only.
     pub(super) extra: Option<(&'static str, Cow<'static, str>)>,
-    /// Whether it repeats what a key made before.
+    /// Whether it replays the answer of an idempotency key.
     pub(super) replayed: bool,
+    /// The body's compression, if it is compressed.
+    pub(super) encoding: Option<&'static str>,
     pub(super) body: Cow<'static, [u8]>,
-    /// What follows instead of a body; only hyper's connections are asked for it.
+    /// An event stream instead of a body. Only connections of the general path have one.
     pub(super) stream: Option<Box<EventStream>>,
-    /// The room that the answer takes until it is sent.
+    /// The memory that the answer reserves until it is sent.
     pub(super) budget: Option<BudgetGuard>,
 }
 
 impl Reply {
     fn new(status: u16, kind: Option<&'static str>, body: impl Into<Cow<'static, [u8]>>) -> Self {
-        Self { status, kind, extra: None, replayed: false, body: body.into(), stream: None, budget: None }
+        Self {
+            status,
+            kind,
+            extra: None,
+            replayed: false,
+            encoding: None,
+            body: body.into(),
+            stream: None,
+            budget: None,
+        }
     }
 }
 
-/// How a route shows what it made.
+/// How a route answers a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseKind {
     /// 200 and the reservation.
@@ -64,7 +75,7 @@ pub(super) fn outcome(outcome: Outcome, response_kind: ResponseKind) -> Result<R
     }
 }
 
-/// Writes one of many results; gives back what the log has to know of.
+/// Writes the result of one command of a batch. Returns an error that has to be logged.
 pub(super) fn result(
     out: &mut Vec<u8>,
     outcome: Result<Outcome, Failure>,
@@ -88,7 +99,7 @@ pub(super) fn result(
     error.cause.is_some().then_some(error)
 }
 
-/// What no store may answer.
+/// The text for an outcome that a store must never return.
 const LATER: &str = "a store answered that it will answer later";
 
 fn show_result(
@@ -108,7 +119,7 @@ fn show_result(
         (Made::Item { item, created }, ResponseKind::Item) => {
             encode::result_item(out, if *created { 201 } else { 200 }, replayed, item);
         }
-        // No command of a batch makes anything else, and a release shows nothing of what it did.
+        // Commands of a batch make nothing else, and a release has no body.
         _ => encode::result_nothing(out, 204, replayed),
     }
 }
@@ -116,7 +127,10 @@ fn show_result(
 fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
-        (_, ResponseKind::Nothing) | (Made::Swept { .. }, _) => empty(204),
+        // No route changes records.
+        (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. } | Made::Record(_), _) => {
+            empty(204)
+        }
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let place = format!("/v1/reservations/{}", hold.id);
             Reply { status: 201, extra: Some(("location", place.into())), ..reservation(hold) }
@@ -128,9 +142,9 @@ fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
         (Made::Units { item, added, unchanged }, _) => {
             json(|out| encode::added(out, item, *added, *unchanged))
         }
-        (Made::Sale { paused }, _) => {
-            json(|out| encode::sale(out, &encode::Sale { paused: *paused, ..encode::Sale::default() }))
-        }
+        (Made::Sale { paused }, _) => json(|out| {
+            encode::sale(out, &encode::SaleState { paused: *paused, ..encode::SaleState::default() });
+        }),
     }
 }
 
@@ -145,10 +159,10 @@ pub(super) fn item(item: &Item) -> Reply {
     Reply { extra: Some(("etag", etag.into())), ..json(|out| encode::item(out, item)) }
 }
 
-/// 200 and a seat map, or 304 where the asker has it already.
+/// 200 and a seat map, or 304 if the caller has it already.
 pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, budget: Option<BudgetGuard>) -> Reply {
     let etag = encode::map_etag(map);
-    // Weakly compared, as RFC 9110 has it for If-None-Match.
+    // Weak comparison, as RFC 9110 requires for If-None-Match.
     let same = |tag: &[u8]| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes();
     let is_known =
         known.is_some_and(|tags| tags.split(|byte| *byte == b',').any(|tag| same(tag.trim_ascii())));
@@ -156,19 +170,19 @@ pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, budget: Option<Budge
     Reply { extra: Some(("etag", etag.into())), budget, ..reply }
 }
 
-/// 200 and what `write` writes.
+/// 200 and the JSON that `write` writes.
 pub(super) fn json(write: impl FnOnce(&mut Vec<u8>)) -> Reply {
     let mut body = Vec::with_capacity(BODY_ROOM);
     write(&mut body);
     Reply::new(200, Some(JSON), body)
 }
 
-/// 200 and what has been written.
+/// 200 and JSON that was written before.
 pub(super) fn written(body: Vec<u8>, budget: Option<BudgetGuard>) -> Reply {
     Reply { budget, ..Reply::new(200, Some(JSON), body) }
 }
 
-/// 200 and events as they come.
+/// 200 and an event stream.
 pub(super) fn stream(stream: Option<EventStream>) -> Reply {
     let extra = Some(("cache-control", "no-store".into()));
     Reply { extra, stream: stream.map(Box::new), ..Reply::new(200, Some("text/event-stream"), Vec::new()) }
@@ -183,11 +197,16 @@ pub(super) fn page(body: impl Into<Cow<'static, str>>, kind: &'static str) -> Re
     Reply::new(200, Some(kind), body)
 }
 
+/// 200 and a page that is compressed with gzip.
+pub(super) fn compressed(body: &'static [u8], kind: &'static str) -> Reply {
+    Reply { encoding: Some("gzip"), ..Reply::new(200, Some(kind), body) }
+}
+
 fn empty(status: u16) -> Reply {
     Reply::new(status, None, Vec::new())
 }
 
-/// A problem; `allow` goes with a method that is not possible.
+/// A problem. `allow` is the `Allow` header of a wrong method.
 pub(super) fn problem(problem: &Problem, request_id: &RequestId, allow: Option<&'static str>) -> Reply {
     let reason = problem.reason();
     let mut body = Vec::with_capacity(BODY_ROOM);

@@ -6,12 +6,12 @@ use stockhold_api::problem::{Problem, Reason};
 use stockhold_domain::RequestId;
 use stockhold_store::Failure;
 
-/// See the module.
+/// The error answer of a request.
 pub(super) struct RequestError {
     pub(super) problem: Problem,
-    /// The methods that would have been possible.
+    /// The `Allow` header, for a wrong method.
     pub(super) allow: Option<&'static str>,
-    /// What the caller is not told.
+    /// The cause, which only the log shows.
     pub(super) cause: Option<String>,
 }
 
@@ -22,31 +22,31 @@ impl<P: Into<Problem>> From<P> for RequestError {
 }
 
 impl RequestError {
-    /// A bug, or a broken promise of somebody else's.
+    /// An internal error.
     pub(super) fn internal(why: impl Into<String>) -> Self {
         Self { problem: Problem::internal(), allow: None, cause: Some(why.into()) }
     }
 
-    /// What the store could not do.
+    /// A failure of the store.
     pub(super) fn from_store(failure: &Failure) -> Self {
         let why = match failure {
-            // Counted, and a log line for each would be the next load.
+            // It is counted, and log lines would add to the overload.
             Failure::Overloaded => None,
             other => Some(other.to_string()),
         };
         Self { problem: failure.into(), allow: None, cause: why }
     }
 
-    /// The store answered another question.
+    /// The store's answer does not fit the request.
     pub(super) fn wrong_answer() -> Self {
         Self::internal("the store answered another question")
     }
 
-    /// Writes to the log what there is to say.
+    /// Writes the error to the log.
     pub(super) fn log(&self, head: &RequestHead<'_>, route: Option<Route<'_>>, request_id: &RequestId) {
         let route = route.map_or("none", Route::name);
         let Some(why) = &self.cause else {
-            // One of many: nobody but who looks for it wants to see it.
+            // Refusals are frequent, so they are logged at level debug only.
             if tracing::enabled!(tracing::Level::DEBUG) {
                 let reason = self.problem.reason();
                 let (status, reason, detail) = (reason.status(), reason.name(), self.problem.detail());

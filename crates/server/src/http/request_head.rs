@@ -1,9 +1,10 @@
-//! The parts of a request's head that its answer depends on. Both paths fill it, so both give the same answers.
+//! The parts of a request's head that the answer depends on. Both paths fill it, so both give the same answers.
 
+use super::document::accepts_gzip;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{Instant, Label, RequestId, Trace};
 
-/// See the module. Everything is as it came.
+/// The head of a request. All values are as they were received.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestHead<'a> {
     pub(super) method: &'a str,
@@ -17,9 +18,11 @@ pub(super) struct RequestHead<'a> {
     pub(super) host: SingleHeader<'a>,
     pub(super) origin: SingleHeader<'a>,
     pub(super) last_event_id: SingleHeader<'a>,
-    /// Whether it has to name its host once, which HTTP/1.1 asks for (RFC 9112, 3.2).
+    /// Whether exactly one `Host` header is required, as in HTTP/1.1 (RFC 9112, 3.2).
     pub(super) needs_host: bool,
-    /// When it was read: the one look at the clock that it costs.
+    /// Whether the last `Accept-Encoding` header allows gzip.
+    pub(super) accepts_gzip: bool,
+    /// The time when it was read. The clock is read once for each request.
     pub(super) now: Instant,
 }
 
@@ -33,7 +36,7 @@ pub(super) enum SingleHeader<'a> {
 }
 
 impl<'a> SingleHeader<'a> {
-    /// Its value: of two, neither is the one that was meant.
+    /// The value. A repeated header is an error, because nobody knows which value was intended.
     pub(super) fn value(self, pointer: &'static str) -> Result<Option<&'a [u8]>, Invalid> {
         match self {
             Self::Absent => Ok(None),
@@ -51,7 +54,7 @@ impl<'a> SingleHeader<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Takes a header in, if it is one that counts.
+    /// Adds a header, if it is one of these.
     pub(super) fn header(&mut self, name: &str, value: &'a [u8]) {
         let text = || std::str::from_utf8(value).ok();
         if name.eq_ignore_ascii_case("idempotency-key") {
@@ -64,6 +67,8 @@ impl<'a> RequestHead<'a> {
             self.if_none_match.add(value);
         } else if name.eq_ignore_ascii_case("traceparent") {
             self.traceparent = text();
+        } else if name.eq_ignore_ascii_case("accept-encoding") {
+            self.accepts_gzip = accepts_gzip(value);
         } else if name.eq_ignore_ascii_case("host") {
             self.host.add(value);
         } else if name.eq_ignore_ascii_case("origin") {
@@ -73,15 +78,15 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// The caller's name for the request, if it is one.
+    /// The caller's request id, if it is valid.
     pub(super) fn given_request_id(&self) -> Option<RequestId> {
-        // Only what a header can show again.
+        // Only ids that a response header can repeat.
         let text = self.request_id.filter(|text| text.is_ascii())?;
         Label::new(text).ok().map(RequestId::Given)
     }
 
-    /// The caller's trace (<https://www.w3.org/TR/trace-context/#traceparent-header>); one that is not well formed is as
-    /// none, as the standard wants it.
+    /// The caller's trace (<https://www.w3.org/TR/trace-context/#traceparent-header>). A malformed one is ignored, as
+    /// the standard requires.
     pub(super) fn trace(&self) -> Option<Trace> {
         let text = self.traceparent?;
         let mut parts = text.split('-');

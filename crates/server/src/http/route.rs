@@ -92,8 +92,9 @@ fn match_segments<'a>(
         ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => {
             let found = match method {
                 "PUT" => Ok(RouteId::SetStock),
+                "DELETE" => Ok(RouteId::DeleteItem),
                 _ if is_get => Ok(RouteId::GetItem),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT")),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
             };
             (found, [sku, ""])
         }

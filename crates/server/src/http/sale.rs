@@ -1,35 +1,35 @@
-//! Pauses: set, lifted and shown. Who lifts one is told what else keeps the sale closed, and who names a location where
-//! nothing is stocked is told so.
+//! Sets, ends and shows pauses. The answer to a resume names the pauses that remain, and the answer for a location
+//! says whether it has items.
 
 use super::reply::{self, ResponseKind};
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
-use stockhold_api::encode::{self, Sale};
+use stockhold_api::encode::{self, SaleState};
 use stockhold_domain::{Command, Label, Scope};
 use stockhold_store::{ItemPageRequest, Pauses, Query, QueryResult};
 
 impl Worker {
-    /// Pauses or resumes, and says how the sale stands then.
+    /// Pauses or resumes, and answers with the state after it.
     pub(super) async fn set_sale(&self, context: RequestContext<'_>, command: Command) -> HandlerResult {
         let Command::SetSale(set) = &command else {
             return Err(RequestError::internal("no pause where one was decoded"));
         };
         let (scope, paused) = (set.scope.clone(), set.paused);
         let done = self.command(context, command, None, ResponseKind::Sale).await?;
-        // It has taken effect: what can't be read now is left out of the answer.
+        // The command took effect. If the state can't be read now, the answer leaves it out.
         match self.standing(&scope).await {
-            Ok(standing) => Ok(shown(&Sale { paused, ..standing })),
+            Ok(standing) => Ok(shown(&SaleState { paused, ..standing })),
             Err(_) => Ok(done),
         }
     }
 
-    /// How the sale of a location or of everything stands.
+    /// The pauses of a location or of the whole sale.
     pub(super) async fn sale(&self, scope: &Scope) -> HandlerResult {
         Ok(shown(&self.standing(scope).await?))
     }
 
-    /// How a sale stands; of an item, only what is around it.
-    async fn standing(&self, scope: &Scope) -> Result<Sale, RequestError> {
+    /// The state of the sale. For an item: only the pauses of its location and of everything.
+    async fn standing(&self, scope: &Scope) -> Result<SaleState, RequestError> {
         let QueryResult::Pauses(Pauses { everything, locations }) = self.find(Query::Pauses).await? else {
             return Err(RequestError::wrong_answer());
         };
@@ -38,9 +38,9 @@ impl Worker {
         Ok(match scope {
             Scope::Everything => {
                 let also = locations.into_iter().map(Scope::Location).collect();
-                Sale { paused: everything, also: Some(also), has_items: None }
+                SaleState { paused: everything, also: Some(also), has_items: None }
             }
-            Scope::Location(location) => Sale {
+            Scope::Location(location) => SaleState {
                 paused: by_itself(location.as_str()),
                 also: Some(everything_too.into_iter().collect()),
                 has_items: Some(self.has_items(location).await?),
@@ -48,7 +48,7 @@ impl Worker {
             Scope::Item(key) => {
                 let location = Label::new(key.location()).ok().filter(|name| by_itself(name.as_str()));
                 let also = location.map(Scope::Location).into_iter().chain(everything_too).collect();
-                Sale { paused: false, also: Some(also), has_items: None }
+                SaleState { paused: false, also: Some(also), has_items: None }
             }
         })
     }
@@ -62,6 +62,6 @@ impl Worker {
     }
 }
 
-fn shown(sale: &Sale) -> reply::Reply {
+fn shown(sale: &SaleState) -> reply::Reply {
     reply::json(|out| encode::sale(out, sale))
 }

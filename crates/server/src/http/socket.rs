@@ -1,5 +1,5 @@
-//! A connection as hyper sees it. It holds back what hyper would say of its own to a client whose request it can't read: an
-//! empty answer, where all others are problems. And it gives up a client that does not read what it is sent.
+//! A connection as hyper sees it. It suppresses hyper's own answer to a request that it can't read, which has no body,
+//! because all errors are answered with a problem. And it closes the connection of a client that does not read.
 
 use super::limits::{SEND_STALL_TIMEOUT, send_timeout};
 use super::memory_budget::BudgetGuard;
@@ -14,52 +14,53 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A buffer that has grown past this is not kept.
+/// A larger buffer is not kept.
 const KEEP: usize = 64 * 1024;
 
-/// What a connection's two sides, the requests that come and the bytes that go, have to know of each other.
+/// The state that the request side and the socket side of a connection share.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionState {
-    /// Requests that hyper could read.
+    /// Requests that hyper has read.
     pub(super) begun: Cell<u64>,
-    /// Those that are answered.
+    /// Requests that are answered.
     pub(super) made: Cell<u64>,
-    /// Whether there was a stream of events among the answers.
+    /// Whether one of the answers was an event stream.
     pub(super) streams: Cell<bool>,
-    /// What the latest answer takes until it is sent.
+    /// The memory that the latest answer reserves until it is sent.
     pub(super) budget: RefCell<Option<BudgetGuard>>,
-    /// Answers of which hyper has written the beginning.
+    /// Answers that hyper has begun to write.
     written: Cell<u64>,
-    /// Whether something was held back.
+    /// Whether output of hyper was suppressed.
     refused: Cell<bool>,
 }
 
 impl ConnectionState {
-    /// Whether hyper had something of its own to say, which was held back.
+    /// Whether hyper tried to write an answer of its own, which was suppressed.
     pub(super) fn was_refused(&self) -> bool {
         self.refused.get()
     }
 
-    /// Whether what hyper writes now is nobody's answer. Of a stream it writes more and more, so there it is not known.
+    /// Whether hyper's output belongs to no answer. For an event stream this is unknown, because hyper writes it bit
+    /// by bit.
     fn is_hypers_own(&self) -> bool {
         let (begun, made) = (self.begun.get(), self.made.get());
         begun == made && self.written.get() == made && !self.streams.get()
     }
 }
 
-/// See the module.
+/// A connection as hyper sees it.
 pub(super) struct Socket {
-    /// What was read before hyper came in.
+    /// Bytes that were read before hyper took over.
     read: Bytes,
     stream: TcpStream,
-    /// What hyper has written and how much of it has been sent. Empty before it takes more, so that each piece that hyper
-    /// writes is seen from its beginning.
+    /// Output of hyper. It is sent completely before more is accepted, so that the beginning of each piece of output
+    /// is seen.
     out: Vec<u8>,
     sent: usize,
     state: Rc<ConnectionState>,
-    /// Runs while the client takes nothing.
+    /// A timer that runs while the client reads nothing.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// When it has to have taken all of `out`, once it has not at once.
+    /// Deadline for sending all of `out`, set when it can't be sent at once.
     ends: Option<Instant>,
 }
 
@@ -68,7 +69,7 @@ impl Socket {
         Self { read: read.into(), stream, out: Vec::new(), sent: 0, state, stalled: None, ends: None }
     }
 
-    /// Sends what hyper has written and not flushed: it leaves that to whoever takes the connection back.
+    /// Sends the output that hyper has written and not flushed.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|context| self.poll_send(context)).await
     }
@@ -106,8 +107,9 @@ impl Socket {
 }
 
 impl Socket {
-    /// Notices that whoever reads a stream has gone. hyper does not look while it answers, since a client that has sent all
-    /// it will send may still read; of a stream nobody would notice before the next event but one.
+    /// Notices that the client of an event stream has closed the connection. hyper does not check this while it
+    /// answers, because a client that has shut down its sending side may still read. Without this check, a closed
+    /// stream would be noticed only after two further events.
     fn look_for_the_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let mut byte = [0];
         match self.stream.poll_peek(context, &mut ReadBuf::new(&mut byte))? {

@@ -1,8 +1,8 @@
-//! Events as they come, as server-sent events: `id` is the position, `event` the type, `data` the event. A reader that comes
-//! back with the last id it has seen misses nothing and gets nothing twice, since the events are read from the log.
+//! The event stream, as server-sent events: `id` is the position, `event` the type and `data` the event. A client that
+//! reconnects with its last id misses nothing and gets nothing twice, because events are read from the log.
 //!
-//! Nothing is kept for readers: each is sent a piece when it has taken the one before. One that takes nothing for too long
-//! is cut off (`socket.rs`), and there is no gap to tell it of: it goes on from its last id when it comes back.
+//! There is no queue for clients: each gets a piece when it has read the one before. A client that reads nothing for
+//! too long is disconnected (`socket.rs`). It continues from its last id when it reconnects.
 
 use super::event_tailer::{POLL_INTERVAL, Subscription};
 use super::lists::EVENTS_AT_ONCE;
@@ -26,14 +26,14 @@ use tokio::sync::mpsc;
 
 /// Streams that may be open at once.
 const STREAMS: usize = 256;
-/// Bytes after which a piece is sent, whatever it lacks: the event that reaches it goes in whole.
+/// Bytes after which a piece is sent. The event that reaches this length is still complete.
 const PIECE: usize = 64 * 1024;
-/// How long nothing may be sent before a comment is, so that both ends see that the other is there.
+/// Time without events after which a comment is sent, so that both ends notice a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long a reader waits before it comes back, in milliseconds.
+/// Time after which a client should reconnect, in milliseconds.
 const RETRY_MILLIS: u32 = 1_000;
 
-/// What is sent to one reader.
+/// The body of an event stream.
 #[derive(Debug)]
 pub(super) struct EventStream {
     pieces: mpsc::Receiver<Bytes>,
@@ -53,7 +53,8 @@ impl Body for EventStream {
 }
 
 impl Worker {
-    /// Begins a stream after a position, or after the newest event. Where it can't begin, that is said now and not within it.
+    /// Starts a stream after a position, or after the newest event. A wrong position is refused before the stream
+    /// begins.
     pub(super) async fn event_stream(
         self: &Rc<Self>,
         head: RequestHead<'_>,
@@ -73,7 +74,7 @@ impl Worker {
                 after
             }
             None => {
-                // Asked for none of them, a store that has just started finds out what its newest event is.
+                // A store that has just started learns its newest position from a query.
                 self.find(Query::Events { after: self.store.newest(), limit: 0 }).await?;
                 self.store.newest()
             }
@@ -84,12 +85,12 @@ impl Worker {
     }
 }
 
-/// Sends what there is until the reader goes away or the server stops.
+/// Sends events until the client disconnects or the server stops.
 async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>) {
     let subscription = worker.tailer.subscribe();
     let mut stop = worker.stop.subscribe();
     let sent = async {
-        // The id alone is remembered by the reader, so that it comes back to the right place before its first event.
+        // A client remembers an id without data too, so it reconnects at the right position before its first event.
         if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {position}\n\n").into()).await.is_ok() {
             follow(&worker, &subscription, &mut position, &pieces).await;
         }
@@ -98,7 +99,7 @@ async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>
         () = sent => {}
         () = pieces.closed() => {}
         _ = stop.wait_for(|stop| *stop) => {
-            // A reader that has room for it is told; it comes back by itself in any case.
+            // A client that reads gets a comment. It reconnects by itself in any case.
             let _ = pieces.try_send(Bytes::from_static(b": the server stops; go on from the last id\n\n"));
         }
     }
@@ -117,7 +118,7 @@ async fn follow(
             Err(_) => Bytes::from_static(b":\n\n"),
             Ok(()) => match next(worker, position, &mut ask).await {
                 Ok(piece) if piece.is_empty() => {
-                    // Committed, and not to be read yet.
+                    // The event is committed and can't be read yet.
                     tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
@@ -134,21 +135,32 @@ async fn follow(
     }
 }
 
-/// The events after a position, as far as they go into one piece. `ask` is how many are read: fewer where they are large.
+/// The events after a position, as many as fit into one piece. `ask` is the number to read, which is lower for large
+/// events.
 async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<Bytes, RequestError> {
     let rows = worker.events_after(*position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
+    let mut skipped = false;
     for row in &rows {
+        *position = row.position;
+        fit += 1;
+        if !encode::is_visible(&row.event.transition) {
+            skipped = true;
+            continue;
+        }
         // Writing to a Vec does not fail.
         let _ = write!(piece, "id: {}\nevent: {}\ndata: ", row.position, encode::event_type(&row.event));
         encode::event(&mut piece, row);
         piece.extend_from_slice(b"\n\n");
-        *position = row.position;
-        fit += 1;
+        skipped = false;
         if piece.len() >= PIECE {
             break;
         }
+    }
+    if skipped {
+        // The id alone moves the place from which the reader goes on.
+        let _ = write!(piece, "id: {position}\n\n");
     }
     *ask = (2 * fit).clamp(1, EVENTS_AT_ONCE);
     Ok(piece.into())

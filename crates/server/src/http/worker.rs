@@ -1,5 +1,6 @@
-//! One request walked through: route, body, command, store, response.
+//! The steps of one request: route, body, command, store, response.
 
+use super::document;
 use super::event_tailer::EventTailer;
 use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, MemoryBudget};
 use super::metrics::RouteMetrics;
@@ -19,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
 use stockhold_api::decode::{self, Invalid, Keyed, Match};
-use stockhold_api::openapi;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::routes::{Preconditions, RouteId};
 use stockhold_domain::{EventId, Instant, Label, RequestId};
@@ -31,29 +31,29 @@ use tokio::sync::watch;
 const INDEX: &str = include_str!("index.txt");
 const HTML: &str = "text/html; charset=utf-8";
 
-/// What the requests of one worker share.
+/// The state that the requests of one worker share.
 pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
     pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Who calls, as long as nobody has to say.
+    /// The caller of every request, as long as there are no credentials.
     pub(super) principal: Label,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
-    /// Turns to true when what is open has to end.
+    /// Becomes true when open connections have to end.
     pub(super) stop: watch::Sender<bool>,
-    /// Requests under way, for the drain to wait for.
+    /// Requests in progress. The drain waits for them.
     pub(super) under_way: Arc<AtomicUsize>,
     /// Event streams of all workers.
     pub(super) streams: Arc<AtomicUsize>,
     pub(super) memory: MemoryBudget,
     pub(super) tailer: Rc<EventTailer>,
-    /// The second that was last written as a date, and how.
+    /// The last second that was formatted as a date, and its text.
     pub(super) date: RefCell<(u64, Rc<str>)>,
 }
 
-/// Counts something for as long as it lives.
+/// Increments a counter, and decrements it when it is dropped.
 #[derive(Debug)]
 pub(super) struct CountGuard(Arc<AtomicUsize>);
 
@@ -73,22 +73,22 @@ impl Drop for CountGuard {
 pub(super) type HandlerResult = Result<Reply, RequestError>;
 
 impl Worker {
-    /// A name for the request: the caller's, or a fresh one.
+    /// The request's id: the caller's, or a new one.
     pub(super) fn name(&self, head: &RequestHead<'_>) -> RequestId {
         head.given_request_id().unwrap_or_else(|| self.fresh_name(head.now))
     }
 
-    /// A name for what nobody has named.
+    /// A new request id.
     pub(super) fn fresh_name(&self, now: Instant) -> RequestId {
         RequestId::Made(EventId::new(now, self.ids.borrow_mut().random()).as_u128())
     }
 
-    /// Says that a request is under way, until dropped.
+    /// Counts a request in progress, until it is dropped.
     pub(super) fn count_request(&self) -> CountGuard {
         CountGuard::new(&self.under_way)
     }
 
-    /// An instant as a `Date` header has it.
+    /// An instant in the format of the `Date` header.
     pub(super) fn date(&self, now: Instant) -> Rc<str> {
         let second = u64::try_from(now.millis() / 1_000).unwrap_or_default();
         let mut date = self.date.borrow_mut();
@@ -98,7 +98,7 @@ impl Worker {
         Rc::clone(&date.1)
     }
 
-    /// Answers one request, whose body has been read or has turned out to be none.
+    /// Answers one request, whose body was read or could not be read.
     pub(super) async fn answer(
         self: &Rc<Self>,
         head: RequestHead<'_>,
@@ -133,7 +133,7 @@ impl Worker {
         reply
     }
 
-    /// Counts a long answer, unless it is counted already.
+    /// Reserves memory for a long answer, unless that was done before.
     fn with_budget(&self, mut reply: Reply) -> HandlerResult {
         if reply.body.len() >= COUNTED_REPLY_BYTES && reply.budget.is_none() {
             reply.budget = Some(self.reserve_memory(reply.body.len())?);
@@ -141,12 +141,13 @@ impl Worker {
         Ok(reply)
     }
 
-    /// Room for a long answer; too much is asked at once when there is none.
+    /// Reserves memory for a long answer. Fails as overloaded when the budget is used up.
     pub(super) fn reserve_memory(&self, bytes: usize) -> Result<BudgetGuard, RequestError> {
         let mut budget = self.memory.guard();
         if budget.grow(bytes) { Ok(budget) } else { Err(RequestError::from_store(&Failure::Overloaded)) }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each route")]
     async fn serve(
         self: &Rc<Self>,
         route: Route<'_>,
@@ -161,7 +162,7 @@ impl Worker {
             decode::no_body(body)?;
         }
         heed_preconditions(route, &head)?;
-        // The path's first parameter, by each name that the routes give it.
+        // The path's first parameter, under each of its names.
         let [sku, unit] = route.parameters;
         let (id, name) = (sku, sku);
         match route.id {
@@ -192,6 +193,10 @@ impl Worker {
             RouteId::AdjustStock => {
                 let if_match = head.if_match.value(IF_MATCH)?;
                 self.keyed(context, decode::adjust(sku, query, if_match, body)?, ResponseKind::Item).await
+            }
+            RouteId::DeleteItem => {
+                let command = decode::delete_item(sku, query, head.if_match.value(IF_MATCH)?)?;
+                self.keyed(context, Keyed { command, key: None }, ResponseKind::Nothing).await
             }
             RouteId::AddUnits => {
                 self.command(context, decode::add_units(sku, query, body)?, None, ResponseKind::Units).await
@@ -227,7 +232,7 @@ impl Worker {
                 Box::pin(self.set_sale(context, decode::set_sale(query, body, false)?)).await
             }
             RouteId::GetSale => Box::pin(self.sale(&decode::sale(query)?)).await,
-            // Large ones do not make every request's future large.
+            // Boxed, so that its large future does not enlarge those of all requests.
             RouteId::RunCommands => Box::pin(self.commands(context, body)).await,
             RouteId::GetAvailabilities => {
                 Box::pin(self.availability(head, decode::availability(query, body)?)).await
@@ -250,14 +255,14 @@ impl Worker {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
                 None => Err(Problem::unknown_route(&format!("/problems/{name}")).into()),
             },
-            RouteId::GetOpenApi => Ok(reply::page(openapi::text(), openapi::CONTENT_TYPE)),
-            RouteId::GetDocs => Ok(reply::page(openapi::docs_html(), HTML)),
+            RouteId::GetOpenApi => Ok(document::openapi(head.accepts_gzip)),
+            RouteId::GetDocs => Ok(document::docs(head.accepts_gzip)),
             RouteId::GetIndex => Ok(reply::page(INDEX, "text/plain; charset=utf-8")),
         }
     }
 }
 
-/// Runs a future; `None` when it panicked. The panic's message has been logged by the hook.
+/// Runs a future. Returns `None` when it panicked. The panic hook has logged the message.
 pub(super) async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     std::future::poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
@@ -266,14 +271,14 @@ pub(super) async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F:
     .await
 }
 
-/// What was asked, and what the request is called.
+/// The head of a request, and its id.
 pub(super) type RequestContext<'a> = (RequestHead<'a>, &'a RequestId);
 
-/// Where their faults are told.
+/// JSON pointers for errors of these headers.
 const IF_MATCH: &str = "/If-Match";
 const IF_NONE_MATCH: &str = "/If-None-Match";
 
-/// What has to be so for an item to be set.
+/// The precondition of a change of an item.
 fn precondition<'a>(head: &RequestHead<'a>) -> Result<Option<Match<'a>>, Invalid> {
     let if_match = head.if_match.value(IF_MATCH)?.map(Match::If);
     match (if_match, head.if_none_match.value(IF_NONE_MATCH)?.map(Match::IfNone)) {
@@ -285,8 +290,8 @@ fn precondition<'a>(head: &RequestHead<'a>) -> Result<Option<Match<'a>>, Invalid
     }
 }
 
-/// Refuses a condition where it would be passed over. `If-None-Match` on a read is a cache's, which takes the whole answer
-/// as well.
+/// Refuses a precondition that the route would ignore. `If-None-Match` on a read comes from caches, which accept the
+/// whole answer as well.
 fn heed_preconditions(route: Route<'_>, head: &RequestHead<'_>) -> Result<(), Invalid> {
     let preconditions = route.id.spec().preconditions;
     let creates = preconditions == Preconditions::IfMatchOrAbsent;

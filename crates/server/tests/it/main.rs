@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod export;
 mod import;
+mod records;
 mod replay;
 mod resume;
 mod sim;

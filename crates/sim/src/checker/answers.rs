@@ -1,4 +1,5 @@
-//! What was answered: exactly once, what is durable and nothing else, and never a refusal for what nobody knows.
+//! Checks answers: each request has exactly one answer, the answer is durable, and a request whose outcome is unknown
+//! is never reported as refused.
 
 use super::{Checked, Checker, Turner, broken, turns_of};
 use crate::counters::{Count, Counters};
@@ -7,18 +8,18 @@ use std::rc::Rc;
 use stockhold_domain::{Command, EventId, Hold, Item, Outcome, Reply};
 use stockhold_store::{Answer, Failure, Query, QueryResult};
 
-/// What was asked under a ticket.
+/// The request of a ticket.
 #[derive(Clone, Debug)]
-pub(crate) enum Asked {
-    /// A command, by the id that its event would have.
+pub(crate) enum SentRequest {
+    /// A command, known by the id that its event would have.
     One(EventId),
-    /// Commands that follow each other.
+    /// Several commands of one request.
     All(Vec<EventId>),
     /// A query.
     Query(Query),
 }
 
-impl Asked {
+impl SentRequest {
     pub(super) fn commands(&self) -> impl Iterator<Item = &EventId> {
         let (one, all) = match self {
             Self::One(by) => (Some(by), &[][..]),
@@ -33,7 +34,7 @@ impl Asked {
     }
 }
 
-/// How a store is when it answers.
+/// The state of the store when it answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition {
     pub(crate) poisoned: bool,
@@ -41,7 +42,7 @@ pub(crate) struct Condition {
 }
 
 impl Checker {
-    /// An answer was put.
+    /// Checks an answer that the store put.
     pub(crate) fn answered(
         &mut self,
         ticket: u64,
@@ -52,10 +53,10 @@ impl Checker {
         let Some(asked) = self.asked.remove(&ticket) else {
             return broken("one answer", format!("nobody waits for {answer:?}"));
         };
-        let alone = matches!(asked, Asked::One(_));
+        let alone = matches!(asked, SentRequest::One(_));
         match (&asked, answer) {
-            (Asked::One(by), Ok(Answer::Outcome(outcome))) => self.outcome(*by, outcome),
-            (Asked::All(all), Ok(Answer::Outcomes(outcomes))) if all.len() == outcomes.len() => {
+            (SentRequest::One(by), Ok(Answer::Outcome(outcome))) => self.outcome(*by, outcome),
+            (SentRequest::All(all), Ok(Answer::Outcomes(outcomes))) if all.len() == outcomes.len() => {
                 for (by, outcome) in all.iter().zip(outcomes) {
                     match outcome {
                         Ok(outcome) => self.outcome(*by, outcome)?,
@@ -64,14 +65,14 @@ impl Checker {
                 }
                 Ok(())
             }
-            (Asked::Query(_), Ok(Answer::QueryResult(found))) => self.found(ticket, found),
-            (Asked::Query(_), Err(Failure::Overloaded)) => Ok(()),
-            (Asked::Query(_), Err(Failure::Unavailable(_) | Failure::OutcomeUnknown))
+            (SentRequest::Query(_), Ok(Answer::QueryResult(found))) => self.found(ticket, found),
+            (SentRequest::Query(_), Err(Failure::Overloaded)) => Ok(()),
+            (SentRequest::Query(_), Err(Failure::Unavailable(_) | Failure::OutcomeUnknown))
                 if condition.poisoned =>
             {
                 Ok(())
             }
-            (Asked::One(_) | Asked::All(_), Err(failure)) => {
+            (SentRequest::One(_) | SentRequest::All(_), Err(failure)) => {
                 asked.commands().try_for_each(|by| self.failed(*by, failure, condition, alone, counters))
             }
             _ => broken("one answer", format!("{answer:?} to {asked:?}")),
@@ -106,7 +107,7 @@ impl Checker {
         }
     }
 
-    /// Sequences in answers are turns that were taken, and who asked after an answer comes after it.
+    /// A sequence in an answer is a turn of its item. A request that was sent after an answer has a later turn.
     fn told_of(&mut self, hold: &Hold, by: EventId, heard: &BTreeMap<Turner, u64>) -> Checked {
         for (turner, number) in hold.lines.iter().flat_map(turns_of) {
             let turn = (turner, number);
@@ -156,7 +157,7 @@ impl Checker {
             Failure::Unavailable(_) => {
                 condition.poisoned || condition.full && matches!(command, Command::Reserve(_))
             }
-            // Of several commands the first may be done when the last is given up.
+            // The first of several commands may be done when the last one fails.
             Failure::OutcomeUnknown => condition.poisoned || !alone,
             Failure::Internal(_) => false,
         };

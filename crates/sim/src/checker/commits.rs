@@ -1,6 +1,6 @@
-//! What became durable: each commit against the model and the books.
+//! Checks each durable commit against the model and against the events before it.
 
-use super::{AUDIT_EVERY, Checked, Checker, books, broken};
+use super::{AUDIT_EVERY, Checked, Checker, broken, event_checks};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
@@ -11,14 +11,14 @@ use stockhold_embedded::stepped::{Commit, Decision, TraceEntry};
 use stockhold_store::model::{holds_agree, outcomes_agree};
 use stockhold_store::{Query, QueryResult};
 
-/// What is still to be found in a commit.
+/// The parts of a commit that were not checked yet.
 struct Rest {
     events: std::vec::IntoIter<Event>,
     keys: std::vec::IntoIter<KeyRecord>,
-    /// Expiries so far, and lines and units with ids of theirs.
+    /// Number of expiries so far, and of their lines and units with ids.
     expired: u32,
     expired_weight: u64,
-    /// The newest instant so far.
+    /// The newest instant in the commit so far.
     at: Instant,
 }
 
@@ -44,7 +44,7 @@ impl Rest {
 }
 
 impl Checker {
-    /// A commit is durable, or needs none: what was decided in it stands from now on.
+    /// Checks a batch that is durable, or that had nothing to commit.
     pub(crate) fn commits(
         &mut self,
         commit: Option<Commit>,
@@ -140,7 +140,7 @@ impl Checker {
         Ok(())
     }
 
-    /// An event against the books.
+    /// Checks one event.
     fn happened(
         &mut self,
         event: &Event,
@@ -152,7 +152,7 @@ impl Checker {
         if event.origin != envelope.origin || event.at != now {
             return broken("S12", format!("{event:?} is not of {envelope:?} at {now:?}"));
         }
-        books::check(&self.fold, event)?;
+        event_checks::check(&self.fold, event)?;
         if let Transition::Hold { change, hold, figures } = &event.transition {
             for (n, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                 if line.units.is_none() && line.sequence == figures.sequence {
@@ -163,9 +163,11 @@ impl Checker {
                     self.turns.insert((unit_of, unit.version), event.id);
                 }
             }
-            // A command that comes too late expires its own in any case.
-            let counts =
-                matches!(envelope.command, Command::Reserve(_) | Command::RetireUnit(_) | Command::Sweep);
+            // A command that comes too late always expires its own hold.
+            let counts = matches!(
+                envelope.command,
+                Command::Reserve(_) | Command::DeleteItem(_) | Command::RetireUnit(_) | Command::Sweep
+            );
             if *change == HoldChange::Expired && counts {
                 rest.expire(hold)?;
             }
@@ -178,8 +180,15 @@ impl Checker {
                     counters.one(Count::UnitRetired);
                     self.retired.insert((item.key.clone(), Some(unit.clone())));
                 }
+                StockChange::Deleted => {
+                    counters.one(Count::ItemDeleted);
+                    self.retired.insert((item.key.clone(), None));
+                }
                 StockChange::Set | StockChange::Adjusted { .. } => {}
             }
+        }
+        if let Transition::Record { record, .. } = &event.transition {
+            counters.one(if record.value.is_some() { Count::RecordPut } else { Count::RecordDeleted });
         }
         self.fold.apply(event);
         Ok(())
@@ -219,7 +228,7 @@ impl Checker {
         counters.one(count);
     }
 
-    /// Put off: the batch had expired all that it may, and what it did expire counts.
+    /// The command is repeated in the next batch, because this one reached its limit of expiries. Its expiries count.
     fn put_off(&mut self, own: &[Event], now: Instant, rest: &Rest, counters: &mut Counters) -> Checked {
         counters.more(Count::LaterExpired, own.len() as u64);
         if !rest.is_full() {
@@ -234,7 +243,7 @@ impl Checker {
         self.agree(own)
     }
 
-    /// A sweep expires the earliest first, as far as the batch goes, until none is due.
+    /// A sweep expires the earliest deadlines first, until none is due or the batch is full.
     fn swept(&mut self, own: &[Event], outcome: &Outcome, now: Instant, rest: &Rest) -> Checked {
         let mut latest = None;
         for event in own {
@@ -290,7 +299,7 @@ impl Checker {
         counters.one(branch(outcome));
         match (outcome, key) {
             (Outcome::Replayed(_), Some(key)) => {
-                // The model finds keys by the same digests, so who asked for what is compared once more.
+                // The model finds keys by the same digests. So the principal and the request are compared once more.
                 let used = self.key_used.get(&key.hash);
                 let Some((number, _, _)) = used.filter(|(_, actor, command)| {
                     (actor, command) == (&envelope.origin.actor, &envelope.command)
@@ -311,10 +320,15 @@ impl Checker {
                 }
             }
             (Outcome::Done(reply), Some(key)) => {
-                let target = match reply {
-                    Reply::Reservation(hold) => KeyTarget::Reservation(hold.id),
-                    Reply::Item { item, .. } => KeyTarget::Item(item.key.clone()),
-                    Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. } => return Ok(()),
+                let target = match (reply, envelope.command.changed_item()) {
+                    (Reply::ItemDeleted, Some(item)) => KeyTarget::Item(item.clone()),
+                    (Reply::Reservation(hold), _) => KeyTarget::Reservation(hold.id),
+                    (Reply::Item { item, .. }, _) => KeyTarget::Item(item.key.clone()),
+                    (Reply::Record(record), _) => KeyTarget::Record(record.key.clone()),
+                    (
+                        Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
+                        _,
+                    ) => return Ok(()),
                 };
                 let record = KeyRecord { hash: key.hash, fingerprint: key.fingerprint, target, at: now };
                 let kept = rest.keys.next();
@@ -330,10 +344,11 @@ impl Checker {
         }
     }
 
-    /// What events touched is what the model has.
+    /// Everything that the events changed has to be equal in the model.
     fn agree(&self, events: &[Event]) -> Checked {
         let mut items = BTreeSet::new();
         let mut holds = BTreeSet::new();
+        let mut records = BTreeSet::new();
         for event in events {
             match &event.transition {
                 Transition::Hold { hold, .. } => {
@@ -344,6 +359,16 @@ impl Checker {
                     items.insert(&item.key);
                 }
                 Transition::Sale { .. } => {}
+                Transition::Record { record, .. } => {
+                    records.insert(&record.key);
+                }
+            }
+        }
+        for key in records {
+            let there = self.fold.records.get(key).filter(|record| record.value.is_some());
+            let expected = self.model.service_record(key);
+            if expected.as_ref() != there {
+                return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {there:?}"));
             }
         }
         for key in items {
@@ -371,7 +396,7 @@ impl Checker {
     }
 
     fn queried(&mut self, ticket: u64) {
-        let Some(query) = self.asked.get(&ticket).and_then(super::Asked::query) else { return };
+        let Some(query) = self.asked.get(&ticket).and_then(super::SentRequest::query) else { return };
         let found = match query {
             Query::Reservation(id) => QueryResult::Reservation(self.fold.holds.get(id).cloned()),
             Query::Items(keys) => {
@@ -383,7 +408,7 @@ impl Checker {
     }
 }
 
-/// What an outcome counts as.
+/// The counters of an outcome.
 fn branch(outcome: &Outcome) -> Count {
     match outcome {
         Outcome::Done(_) => Count::Done,
@@ -398,6 +423,8 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,
             Rejection::UnitsUnavailable(_) => Count::UnitsUnavailable,
             Rejection::UnitInUse { .. } => Count::UnitInUse,
+            Rejection::ItemInUse { .. } => Count::ItemInUse,
+            Rejection::RecordChanged { .. } => Count::RecordChanged,
             _ => Count::Refused,
         },
     }
@@ -410,7 +437,7 @@ mod tests {
     use stockhold_store::conformance::maker::label;
     use stockhold_store::conformance::{Maker, START};
 
-    /// A hold of one line with so many units with ids.
+    /// A hold of one line with this many units with ids.
     fn hold(units: u32) -> Hold {
         let unit = |number: u32| LineUnit { id: label(&number.to_string()), version: 2, returned: false };
         let line = Line {

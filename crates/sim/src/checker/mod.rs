@@ -1,15 +1,15 @@
-//! Holds a store to what SPEC calls its invariants. It is told what was asked, what was decided in which order and at what
-//! instant, what became durable, and what was answered, and it takes none of it on trust: the commands of each durable
-//! commit go through the reference model in their order, its events through the books, its answers must be those.
+//! Checks the invariants of the specification. The simulator reports every request, every decision with its order and
+//! instant, every durable commit and every answer. The checker runs the commands of each durable commit through the
+//! reference model, checks its events one after the other, and compares its answers.
 //!
-//! It never asks the store what is right.
+//! It must never ask the store for the expected result.
 
 mod answers;
-mod books;
 mod commits;
+mod event_checks;
 mod recovered;
 
-pub(crate) use answers::{Asked, Condition};
+pub(crate) use answers::{Condition, SentRequest};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,15 +22,15 @@ use stockhold_store::QueryResult;
 use stockhold_store::conformance::START;
 use stockhold_store::model::{Model, NaiveState, audit};
 
-/// How long keys are kept at least: as the embedded store's default.
+/// Shortest retention of idempotency keys: the default of the embedded store.
 pub(crate) const RETENTION: Seconds = match Seconds::new(24 * 3_600) {
     Ok(day) => day,
     Err(_) => Seconds::DEFAULT_TTL,
 };
-/// One commit in so many is followed by a recount of everything.
+/// A full recount follows one of this many commits.
 const AUDIT_EVERY: u64 = 8;
 
-/// A rule that was broken, and how.
+/// An invariant that was broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
     pub(crate) rule: &'static str,
@@ -43,20 +43,20 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What a check comes to.
+/// The result of a check.
 pub(crate) type Checked = Result<(), Broken>;
 
 pub(crate) fn broken<T>(rule: &'static str, what: impl Into<String>) -> Result<T, Broken> {
     Err(Broken { rule, what: what.into() })
 }
 
-/// What transitions are counted of: a counted item by its sequence, or a unit of an item by its version.
+/// Something whose transitions are numbered: a counted item by its sequence, or a unit by its version.
 type Turner = (ItemKey, Option<Label>);
 
-/// How far the newest answers said that each has come when something was asked.
+/// The newest turn of each that answers had reported when the request was sent.
 type Heard = Rc<BTreeMap<Turner, u64>>;
 
-/// The turns that a line tells of.
+/// The turns in a line of a reservation.
 fn turns_of(line: &Line) -> Vec<(Turner, u64)> {
     match &line.units {
         None => vec![((line.item.clone(), None), line.sequence)],
@@ -68,36 +68,36 @@ fn turns_of(line: &Line) -> Vec<(Turner, u64)> {
     }
 }
 
-/// See the module.
+/// The checker.
 pub(crate) struct Checker {
     model: Model,
-    /// What the durable events and keys come to.
+    /// The state that the durable events and keys add up to.
     fold: NaiveState,
     /// Number, next position and instant of the newest durable commit.
     number: u64,
     next_position: u64,
     at: Instant,
-    /// The latest instant that the store's clock has ever shown.
+    /// The latest instant that the store's clock ever showed.
     newest: Instant,
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<u64, SentRequest>,
     commands: BTreeMap<EventId, (Envelope, Heard)>,
-    /// What was made durable and not answered yet.
+    /// Commands that are durable and not answered.
     outcomes: BTreeMap<EventId, Outcome>,
     found: BTreeMap<u64, QueryResult>,
-    /// Those who were told that nothing was done.
+    /// Commands that were answered as not done.
     undone: BTreeSet<EventId>,
-    /// Those who were told that nobody knows.
+    /// Commands that were answered with an unknown outcome.
     unknown: BTreeSet<EventId>,
-    /// Which event took a turn.
+    /// The event of each turn.
     turns: BTreeMap<(Turner, u64), EventId>,
     heard: Heard,
-    /// Units that were retired: one that comes again under the same id begins anew.
+    /// Units that were retired and items that were deleted. A new one with the same id starts with the first version.
     retired: BTreeSet<Turner>,
-    /// What callers were told of reservations: units and deadline.
+    /// What answers said about reservations: units and deadline.
     acknowledged: BTreeMap<ReservationId, (u64, Instant)>,
-    /// In which commit a key was used, by whom and for what.
+    /// The commit in which each key was used, its principal and its request.
     key_used: BTreeMap<KeyHash, (u64, Label, Command)>,
-    /// In which commit a reservation was sold.
+    /// The commit in which each reservation was confirmed.
     sold: BTreeMap<ReservationId, u64>,
     /// The newest commit at the last start.
     started_at: u64,
@@ -128,7 +128,7 @@ impl Checker {
         }
     }
 
-    /// How many commits are durable.
+    /// Number of durable commits.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -138,25 +138,25 @@ impl Checker {
         self.at
     }
 
-    /// What is durable.
+    /// The durable state.
     pub(crate) fn durable(&self) -> &NaiveState {
         &self.fold
     }
 
-    /// The latest instant that the store's clock has ever shown.
+    /// The latest instant that the store's clock ever showed.
     pub(crate) fn clock_showed(&mut self, newest: Instant) {
         self.newest = newest;
     }
 
-    /// Something arrived at the store, with the envelopes of its commands as their callers meant them.
-    pub(crate) fn asks(&mut self, ticket: u64, asked: Asked, envelopes: Vec<Envelope>) {
+    /// Records a request that arrived at the store, with the envelopes of its commands as the callers intended them.
+    pub(crate) fn asks(&mut self, ticket: u64, asked: SentRequest, envelopes: Vec<Envelope>) {
         for envelope in envelopes {
             self.commands.insert(envelope.fresh.event, (envelope, Rc::clone(&self.heard)));
         }
         self.asked.insert(ticket, asked);
     }
 
-    /// Whether a key is used by something that was asked and not answered.
+    /// Whether an unanswered request uses a key.
     pub(crate) fn is_under_way(&self, hash: KeyHash) -> bool {
         let uses = |by: &EventId| {
             let command = self.commands.get(by);
@@ -165,7 +165,7 @@ impl Checker {
         self.asked.values().any(|asked| asked.commands().any(uses))
     }
 
-    /// The machine went down: nobody is answered any more.
+    /// Records that the machine stopped: no open request gets an answer.
     pub(crate) fn went_down(&mut self) {
         self.asked.clear();
         self.commands.clear();
@@ -176,12 +176,12 @@ impl Checker {
         self.started_at = self.number;
     }
 
-    /// Tickets that were never answered.
+    /// Tickets without an answer.
     pub(crate) fn unanswered(&self) -> Vec<u64> {
         self.asked.keys().copied().collect()
     }
 
-    /// Whether a store may have forgotten a key by now.
+    /// Whether a key's retention has passed, so that the store may have forgotten it.
     fn may_be_forgotten(&self, hash: KeyHash) -> bool {
         self.fold.keys.get(&hash).is_some_and(|record| record.at.deadline(RETENTION) < self.newest)
     }

@@ -1,11 +1,11 @@
-//! What a start has found, held against what was durable: all of it and nothing else.
+//! Checks the state after a start: it must have everything that was durable and nothing else.
 
 use super::{Checked, Checker, broken};
 use stockhold_domain::{Instant, Label, Status};
 use stockhold_embedded::stepped::Machine;
 
 impl Checker {
-    /// A machine stands where the durable commits left it: right after a start, or when nothing is under way.
+    /// Checks that a machine has exactly the durable state, after a start or when no commit is in flight.
     pub(crate) fn stands(&self, machine: &Machine) -> Checked {
         if machine.disk().len() != self.number {
             return broken("S2", format!("{} commits of {} are there", machine.disk().len(), self.number));
@@ -26,6 +26,12 @@ impl Checker {
             let found = machine.hold(*id);
             if found.as_ref() != Some(hold) {
                 return broken("S12", format!("{id}:\n durable {hold:?}\n found   {found:?}"));
+            }
+        }
+        for (key, record) in &self.fold.records {
+            let found = machine.record(key);
+            if found.as_ref() != Some(record) {
+                return broken("S12", format!("{key:?}:\n durable {record:?}\n found   {found:?}"));
             }
         }
         for (hash, record) in &self.fold.keys {
@@ -53,7 +59,7 @@ impl Checker {
         self.recount()
     }
 
-    /// What is published is what is durable.
+    /// Checks that published items are the durable ones.
     pub(crate) fn published(&self, machine: &Machine) -> Checked {
         for (key, item) in &self.fold.items {
             let [_, published] = machine.item(key);
@@ -64,7 +70,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What callers were told is so, or became so later.
+    /// Checks that everything that answers said is true, or was true before a later change.
     fn kept(&self) -> Checked {
         for (id, (quantity, deadline)) in &self.acknowledged {
             let Some(hold) = self.fold.holds.get(id) else {

@@ -1,7 +1,7 @@
-//! Callers and the network: what they send, what arrives, what they hear.
+//! Simulates callers and the network: requests, arrivals and replies.
 
 use super::{SECOND, World};
-use crate::checker::{Asked, Checked, Condition};
+use crate::checker::{Checked, Condition, SentRequest};
 use crate::counters::Count;
 use crate::flaw::Flaw;
 use stockhold_domain::{Command, Envelope, Instant, Status};
@@ -10,15 +10,15 @@ use stockhold_store::conformance::Op;
 use stockhold_store::conformance::maker::{PRINCIPAL, reserve, reserve_for, set_stock};
 use stockhold_store::{Failure, Query, Request};
 
-/// Requests that retries are of: the newest so many.
+/// Requests that may be retried: this many newest ones.
 const RECENT: usize = 12;
 
 /// Another principal.
 const OTHER: &str = "another";
-/// Commands of one request that notes tell.
+/// Most commands of one request that the notes show.
 const NOTED: usize = 10;
 
-/// What a caller has sent.
+/// A request that a caller sent.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     what: What,
@@ -35,7 +35,7 @@ enum What {
     Query(Query),
 }
 
-/// A reply under way: to what was sent, and how often that had been sent when it arrived.
+/// A reply in the network: its request, and how often the request had been sent when it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reply {
     sent: usize,
@@ -60,7 +60,7 @@ impl World {
         let mut envelope = self.context.envelope(op);
         self.aim(&mut envelope.command);
         let Some(key) = key else { return Envelope { key: None, ..envelope } };
-        // Now and then somebody else has the same idea.
+        // Sometimes another principal sends the same request.
         let (principal, key) =
             if key.is_multiple_of(16) { (OTHER, key.saturating_add(1)) } else { (PRINCIPAL, key) };
         let Envelope { key, origin, .. } =
@@ -68,7 +68,7 @@ impl World {
         Envelope { key, origin, ..envelope }
     }
 
-    /// Most commands are about a reservation that they can move: one of the newest of those.
+    /// Most commands name a reservation that they can change: one of the newest of these.
     fn aim(&self, command: &mut Command) {
         let (id, status) = match command {
             Command::Confirm(confirm) => (&mut confirm.id, Status::Active),
@@ -125,11 +125,11 @@ impl World {
         if self.machine.stage().is_some() {
             self.counters.one(Count::Overlapped);
         }
-        // Ids are given where a request arrives, so one that arrives again gets others.
+        // Ids are generated when a request arrives, so a repeated request gets other ids.
         match self.sent[n].what.clone() {
             What::Query(query) => {
                 self.note(format_args!("        {ticket} asks {query:?}"));
-                self.checker.asks(ticket, Asked::Query(query.clone()), Vec::new());
+                self.checker.asks(ticket, SentRequest::Query(query.clone()), Vec::new());
                 let decided = self.machine.submit(Request::Query(query), ticket, self.now());
                 self.decided(decided)
             }
@@ -159,11 +159,11 @@ impl World {
         self.next_ticket
     }
 
-    /// A command is handed in: as its caller meant it, and as the store gets it.
+    /// Submits a command: as its caller intended it, and as the store receives it.
     pub(super) fn command(&mut self, ticket: u64, meant: Envelope, got: Envelope, now: Instant) -> Checked {
         self.note(format_args!("        {ticket} asks {:?}, key {:?}", got.command, got.key));
         self.counters.one(Count::Commands);
-        self.checker.asks(ticket, Asked::One(meant.fresh.event), vec![meant]);
+        self.checker.asks(ticket, SentRequest::One(meant.fresh.event), vec![meant]);
         let decided = self.machine.submit(Request::Command(Box::new(got)), ticket, now);
         self.decided(decided)
     }
@@ -175,12 +175,12 @@ impl World {
         }
         self.counters.more(Count::Commands, envelopes.len() as u64);
         let all = envelopes.iter().map(|envelope| envelope.fresh.event).collect();
-        self.checker.asks(ticket, Asked::All(all), envelopes.clone());
+        self.checker.asks(ticket, SentRequest::All(all), envelopes.clone());
         let decided = self.machine.submit(Request::Commands(envelopes), ticket, self.now());
         self.decided(decided)
     }
 
-    /// What stands at once, and then what was answered.
+    /// Records what is decided at once, and then collects the answers.
     pub(super) fn decided(&mut self, decided: Vec<TraceEntry>) -> Checked {
         if !decided.is_empty() {
             self.checker.commits(None, decided, &mut self.counters)?;
@@ -188,7 +188,7 @@ impl World {
         self.collect()
     }
 
-    /// Takes the answers that were put, and sends replies.
+    /// Collects the answers of the store and sends replies.
     pub(super) fn collect(&mut self) -> Checked {
         for (ticket, mut answer) in self.machine.answers() {
             if self.flaw == Some(Flaw::ReportsFailedCommitAsUndone)
@@ -221,7 +221,8 @@ impl World {
         }
     }
 
-    /// Many small holds that fall due together, the sweeper, and one who wants all of it at that moment.
+    /// Makes many small holds that fall due together, runs the sweeper, and lets one caller request all of their units
+    /// at that moment.
     pub(super) fn crowd(&mut self, count: u16) -> Checked {
         let item = self.crowd.clone();
         let set = self.maker.wrap(set_stock(&item, u64::from(count)));

@@ -1,4 +1,4 @@
-//! What goes wrong: clocks, disks, crashes.
+//! The faults: clocks, disks and crashes.
 
 use super::{HOUR, SECOND, World, start};
 use crate::checker::{Checked, broken};
@@ -7,7 +7,7 @@ use crate::flaw::Flaw;
 use crate::step::{Crash, Step};
 use stockhold_embedded::stepped::{CommitStage, Disk, Machine, RowFate};
 
-/// How far a commit may be brought before a crash.
+/// Stages of a commit at which a crash can happen.
 const STAGES: [Option<CommitStage>; 6] = [
     None,
     Some(CommitStage::Sealed),
@@ -16,9 +16,9 @@ const STAGES: [Option<CommitStage>; 6] = [
     Some(CommitStage::Published),
     Some(CommitStage::Published),
 ];
-/// The last of [`STAGES`]: half of the answers are out.
+/// The last of [`STAGES`]: half of the answers were put.
 const HALF: usize = STAGES.len() - 1;
-/// A crash of a machine on which nothing else goes wrong.
+/// A crash without any other fault.
 const PLAIN: Crash = Crash { stage: 0, fate: 0, power: None, damage: None, lost_end: false, writes: false };
 
 impl World {
@@ -71,7 +71,7 @@ impl World {
         self.machine.disk_full(full);
     }
 
-    /// Everything that is under way arrives while the disk takes its time.
+    /// All messages arrive while the disk is slow.
     fn slow_commit(&mut self, seconds: i64) -> Checked {
         self.bring_to(CommitStage::Written)?;
         if self.machine.stage().is_some() {
@@ -84,7 +84,7 @@ impl World {
         Ok(())
     }
 
-    /// Brings the commit to a stage, if there is anything to commit.
+    /// Advances the commit to a stage, if there is anything to commit.
     fn bring_to(&mut self, stage: CommitStage) -> Checked {
         // A whole commit lies between a stage and the one before it.
         const MOST: usize = 8;
@@ -120,7 +120,7 @@ impl World {
             self.machine.fail();
         }
         self.collect()?;
-        // Whoever comes now is turned away, and nothing more is written.
+        // Requests that arrive now are refused, and nothing more is written.
         if let Some(sent) = self.requests.arrive(0, &mut self.counters) {
             self.hand_in(sent)?;
         }
@@ -148,7 +148,7 @@ impl World {
             self.collect()?;
         }
         let half = (1..before).contains(&self.machine.undelivered());
-        // What a process has written is there when it ends, unless the power goes too.
+        // Written data survives the end of a process, but not always a power cut.
         let fate = match (crash.fate % 3, crash.power) {
             (0, _) => RowFate::Torn,
             (1, Some(_)) => RowFate::Lost,
@@ -168,12 +168,12 @@ impl World {
         self.go_down(crash, fate)
     }
 
-    /// Starts a store that has stopped for good.
+    /// Starts a store again that has failed.
     pub(super) fn restart(&mut self) -> Checked {
         self.go_down(PLAIN, RowFate::Kept)
     }
 
-    /// The machine goes down, and starts again on what is left.
+    /// Stops the machine and starts it again from the disk.
     fn go_down(&mut self, crash: Crash, fate: RowFate) -> Checked {
         let stats = std::mem::take(&mut self.machine.stats);
         self.look(stats);
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// A start on a disk that lost something that was synced has to be refused.
+    /// A start must be refused when the disk lost synced data.
     fn damaged(&mut self, disk: &Disk, crash: Crash) -> Checked {
         if let Some(n) = crash.damage {
             let mut bad = disk.clone();
@@ -240,7 +240,7 @@ impl World {
         Ok(())
     }
 
-    /// Counts what was seen from inside.
+    /// Counts internal events.
     pub(super) fn look(&mut self, stats: stockhold_embedded::stepped::MachineStats) {
         for (count, times) in [
             (Count::MissingHold, stats.missing_holds),

@@ -1,5 +1,5 @@
-//! Takes the steps of a history, one by one, on one thread: the machine, its clock and disk, the network and the callers.
-//! What happens follows from the seed and the steps alone. It judges nothing; the checker does.
+//! Executes the steps of a history one by one on one thread. It has the machine with its clock and disk, the network
+//! and the callers. Everything follows from the seed and the steps. It checks nothing itself; the checker does.
 
 mod callers;
 mod faults;
@@ -20,25 +20,25 @@ use stockhold_store::conformance::{Maker, OpContext};
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// Events beyond the index that a start writes on its way, where it does.
+/// Unindexed events after which a start writes a chunk of the index.
 const CHUNK_WEIGHT: u64 = 12;
-/// Keys beyond the index that a start writes on its way, where it does.
+/// Unindexed keys after which a start writes a run of keys.
 const RUN_KEYS: usize = 4;
 /// Longest note, in characters.
 const NOTE: usize = 600;
-/// What a clock that is ahead is ahead by.
+/// How far a fast clock is ahead.
 const AHEAD: i64 = 2 * SECOND;
 
-/// Where a history stopped and why.
+/// The step at which a history failed, and why.
 pub(crate) struct Stop {
-    /// The step; past the last one when it was in what follows them.
+    /// The step. It is past the last one when the end of the history failed.
     pub(crate) step: usize,
     pub(crate) broken: Broken,
-    /// What happened, where that was wanted.
+    /// The notes, when they were requested.
     pub(crate) notes: Vec<String>,
 }
 
-/// Takes the steps of a history, and then brings everything to rest.
+/// Executes the steps of a history, and then the end of the history.
 pub(crate) fn run(
     seed: u64,
     steps: &[Step],
@@ -68,21 +68,21 @@ struct World {
     clock: Clock,
     checker: Checker,
     context: OpContext,
-    /// Makes what the cast does not: ids of what arrives again, the sweeper's commands, crowds.
+    /// Generates ids of repeated requests, the sweeper's commands and crowds.
     maker: Maker,
     crowd: ItemKey,
     sent: Vec<Sent>,
-    /// Those with a key, which can be sent again.
+    /// Requests with a key, which can be retried.
     keyed: Vec<usize>,
     requests: Wire<usize>,
     replies: Wire<Reply>,
-    /// Whose ticket it is: what was sent, and how often it had been sent by then.
+    /// The request of each ticket, and how often it had been sent by then.
     tickets: BTreeMap<u64, Reply>,
     next_ticket: u64,
-    /// The ticket of the sweep under way.
+    /// The ticket of the running sweep.
     sweeper: Option<u64>,
     full: bool,
-    /// The last ticket that may have met a full disk.
+    /// The last ticket whose request may have met a full disk.
     full_until: u64,
     flaw: Option<Flaw>,
     counters: Counters,
@@ -174,9 +174,9 @@ impl World {
         self.counters.more(Count::Seconds, u64::try_from(micros / SECOND).unwrap_or(0));
     }
 
-    // The store's own work.
+    // The store's own steps.
 
-    /// Brings the commit one stage further. `false` when there was nothing to do.
+    /// Advances the commit by one stage. Returns `false` when there is nothing to commit.
     fn nudge(&mut self) -> Result<bool, Broken> {
         if self.machine.poisoned().is_some() {
             return Ok(false);
@@ -222,7 +222,7 @@ impl World {
         Ok(true)
     }
 
-    /// What was decided is durable, or needs nothing durable.
+    /// Reports a batch that is durable, or that had nothing to commit.
     fn durable(&mut self, decided: Vec<TraceEntry>, has_row: bool) -> Checked {
         let mut commit = None;
         if has_row {
@@ -234,7 +234,7 @@ impl World {
         self.checker.commits(commit, decided, &mut self.counters)
     }
 
-    /// Finishes the commit under way and one more; a store that has stopped for good is started.
+    /// Finishes the commit in flight and one more. Starts the store again if it has failed.
     fn commit(&mut self) -> Checked {
         if self.machine.poisoned().is_some() {
             return self.restart();
@@ -257,7 +257,7 @@ impl World {
         Ok(())
     }
 
-    /// Everybody who waits for a read gets it, once.
+    /// Executes every waiting read once.
     fn read(&mut self) -> Checked {
         for n in 0..self.machine.reads() {
             self.machine.fetch(n);
@@ -281,7 +281,7 @@ impl World {
         self.machine.compact(Instant::from_micros(self.now().micros() - day));
     }
 
-    /// One sweep, if something is due and none is under way.
+    /// Runs one sweep, if a hold is due and no sweep is running.
     fn sweep(&mut self) -> Checked {
         let ahead = if self.flaw == Some(Flaw::ExpiresEarly) { AHEAD } else { 0 };
         let now = Instant::from_micros(self.now().micros() + ahead);
@@ -300,7 +300,7 @@ impl World {
     /// Sweeps until nothing is due, which takes a bounded number of commits.
     fn sweep_all(&mut self) -> Checked {
         const PER_SWEEP: usize = 256;
-        /// One under way, one that others have used up, one to see that nothing is left.
+        /// One sweep that is running, one whose holds others have expired, and one that finds nothing.
         const MORE: usize = 4;
         let rounds = self.checker.durable().holds.len().div_ceil(PER_SWEEP) + MORE;
         for _ in 0..rounds {
@@ -319,7 +319,7 @@ impl World {
         }
     }
 
-    /// The deadlines of what is active, in the order of their ids.
+    /// The deadlines of active reservations, in the order of their ids.
     fn deadlines(&self) -> Vec<Instant> {
         let holds = self.checker.durable().holds.values();
         holds.filter(|hold| hold.status == Status::Active).map(|hold| hold.expires_at).collect()

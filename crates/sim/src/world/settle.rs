@@ -1,4 +1,4 @@
-//! The end of a history: no more faults, and everything has to come to rest and to full service.
+//! The end of a history: there are no more faults, every request must be answered, and the store must serve normally.
 
 use super::{HOUR, World};
 use crate::checker::{Broken, Checked, broken};
@@ -8,8 +8,8 @@ use stockhold_store::conformance::maker::{
     confirm, extend, release, reserve_for, resume, return_all, set_stock,
 };
 
-/// Rounds of reads and commits in which everything under way has to be answered: each waits for a key and its
-/// reservation at most, and a crowd for a few batches.
+/// Rounds of reads and commits after which everything must be answered. A request waits for at most one key and its
+/// reservation, and a crowd waits for a few batches.
 const ROUNDS: usize = 24;
 
 impl World {
@@ -37,7 +37,7 @@ impl World {
         Ok(())
     }
 
-    /// Nobody is stuck.
+    /// Every request is answered.
     fn come_to_rest(&mut self) -> Checked {
         for _ in 0..ROUNDS {
             self.read()?;
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// A sale from beginning to end, each step of which has to succeed.
+    /// Runs a sale from reserve to return. Every step must succeed.
     fn full_service(&mut self) -> Checked {
         let item = self.maker.item("full service");
         let lines = [(&item, 2)];
@@ -82,8 +82,8 @@ impl World {
         self.succeeds(return_all(sold), 9).map(drop)
     }
 
-    /// Runs a command with a key of its own, twice: it is done, and its retry is a replay. Answers with the id that a
-    /// reservation of it has.
+    /// Runs a command twice with a key of its own. The first must be done, and the second must be a replay. Returns
+    /// the id of its reservation.
     fn succeeds(&mut self, command: Command, n: u8) -> Result<ReservationId, Broken> {
         let envelope = self.maker.keyed(&format!("full service {n}"), command);
         let id = envelope.fresh.reservation;

@@ -1,4 +1,4 @@
-//! The simulator on the store as it is and on stores that are broken on purpose, and the seeded runner over whole stores.
+//! Tests of the simulator: with the correct store, with flaws, and with whole stores.
 
 mod simulated;
 mod whole;

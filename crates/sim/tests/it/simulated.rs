@@ -4,11 +4,12 @@ use stockhold_sim::{Count, Flaw, STEPS, broken_history, fresh_seeds, history};
 
 /// Histories of a short run.
 const HISTORIES: u64 = 120;
-/// Seeds within which a broken store has to be caught.
+/// Seeds within which each flaw has to be noticed.
 const CAUGHT_WITHIN: u64 = 20;
-/// Histories that something came to light in. The first retires a seat whose hold is due in one batch with a sweep of a crowd, which the
-/// checker took for a sweep that ended too soon. In the second a key is used again that had been forgotten, and an index that is made
-/// anew brought its first use back; in the third a power cut did, which took the index back to before it had forgotten that.
+/// Histories that once found an error. In the first, one batch retires a seat whose hold is due and sweeps a crowd,
+/// and the checker thought that the sweep ended too early. In the second, a forgotten key is used again, and a rebuilt
+/// index brought its first use back. In the third, a power cut reset the index to a state before it had forgotten the
+/// key.
 const FOUND: [u64; 3] = [1_723_099_890, 1_300_227_501, 2_069_975_524];
 
 #[test]
@@ -44,7 +45,7 @@ fn broken_stores_are_caught() {
         let failure =
             caught.unwrap_or_else(|| panic!("{flaw:?} was not noticed in {CAUGHT_WITHIN} histories"));
         println!("{flaw:?}: {failure}\n");
-        assert!(failure.history.len() > 1, "{flaw:?}: the history that shows it is told");
+        assert!(failure.history.len() > 1, "{flaw:?}: the failure has its history");
     }
 }
 

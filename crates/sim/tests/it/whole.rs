@@ -1,8 +1,8 @@
-//! The seeded runner on the embedded store, and on one that loses what it has answered.
+//! Seeded histories of the embedded store, and of a store that loses what it has answered.
 
 use stockhold_domain::{Envelope, Instant, Outcome};
 use stockhold_embedded::testing::Bench;
-use stockhold_sim::whole::{Counters, run};
+use stockhold_sim::whole::{HistoryCounts, run};
 use stockhold_store::conformance::{CrashWorld, World};
 use stockhold_store::{Failure, Query, QueryResult};
 
@@ -11,7 +11,7 @@ const STEPS: u32 = 60;
 
 #[test]
 fn histories_with_crashes_go_as_the_model_says() {
-    let mut all = Counters::default();
+    let mut all = HistoryCounts::default();
     for seed in 0..HISTORIES {
         all.add(run(&mut Bench::new(), seed, STEPS).unwrap());
     }
@@ -19,7 +19,7 @@ fn histories_with_crashes_go_as_the_model_says() {
     assert!(all.crashes > 100 && all.unanswered > 50 && all.replays > 0 && all.expired > 0, "{all:?}");
 }
 
-/// Answers as done what it then loses: the last batch before a crash.
+/// A store that loses the last answered batch at a crash.
 struct Forgetful(Bench);
 
 impl World for Forgetful {

@@ -1,10 +1,10 @@
-//! What is over leaves the books: events older than a bound, the oldest first, and with them the reservations that had ended by
-//! then. What they came to stays: each item as it was after them, and what the reservations that left had sold. Positions go on
-//! as they were.
+//! Archives old data: events older than a bound, the oldest first, and the reservations that had ended by then. Their effect stays in
+//! the database: the state of each item after the archived events, and the units that archived reservations have sold. Positions
+//! continue.
 //!
-//! What leaves is handed to a [`ArchiveSink`] first and is durable there before it goes. It goes in small transactions, each of which
-//! leaves books that add up; cut off, an archive goes on where the last one ended. Nothing that the instances lock is waited for
-//! but reservations that have ended, and these only as long as one of them returns units.
+//! Data is written to an [`ArchiveSink`] and synced there before it is deleted. It is deleted in small transactions, and after each of
+//! them the database can be verified. An archive that was interrupted continues where it ended. It waits for no locks of the
+//! instances, except for ended reservations whose units are just being returned.
 
 use super::ledger::Ledger;
 use super::{ArchiveBoundary, ArchiveDeletion, AuditError, AuditSession, BatchRow, ItemBalance};
@@ -78,7 +78,7 @@ pub(crate) async fn run<S: AuditSession>(
         )));
     }
     // By the store's own clock, which is what the events' instants were read from.
-    let (now, _) = session.overdue(1).await?;
+    let (now, _) = session.overdue(None, 1).await?;
     let age = i64::try_from(order.older_than.as_micros()).unwrap_or(i64::MAX);
     let bound = Instant::from_micros(now.micros().saturating_sub(age));
     session.number().await?;
@@ -230,7 +230,7 @@ async fn try_delete_chunk<S: AuditSession>(
     let lock_set = LockSet { holds: ended.keys().copied().collect(), ..LockSet::default() };
     let held = session.lock(&lock_set).await?.rows.holds;
     let holds: Vec<Hold> = held.into_iter().filter(|hold| ended.get(&hold.id) == Some(hold)).collect();
-    let (balances, pauses) = balances(session, chunk, &holds).await?;
+    let ClosingBalances { balances, deleted, pauses } = balances(session, chunk, &holds).await?;
     let newest = chunk.events.iter().map(|row| row.event.at).max().unwrap_or(opening.at);
     let deletion = ArchiveDeletion {
         from,
@@ -238,6 +238,7 @@ async fn try_delete_chunk<S: AuditSession>(
         rows: chunk.rows,
         holds: &holds,
         balances: &balances,
+        deleted: &deleted,
         pauses: &pauses,
     };
     session.delete_archived(&deletion).await?;
@@ -250,18 +251,24 @@ fn wrong_books(what: &str) -> String {
     )
 }
 
-/// What stands instead of what leaves.
+/// What replaces the archived events of a chunk.
+struct ClosingBalances {
+    balances: Vec<ItemBalance>,
+    deleted: Vec<ItemKey>,
+    pauses: Vec<(String, bool)>,
+}
+
 async fn balances<S: AuditSession>(
     session: &mut S,
     chunk: &ArchiveChunk,
     holds: &[Hold],
-) -> Result<(Vec<ItemBalance>, Vec<(String, bool)>), DeletionError> {
+) -> Result<ClosingBalances, DeletionError> {
     let touched = |row: &EventRow| -> Vec<ItemKey> {
         match &row.event.transition {
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
             Transition::Stock { item, .. } => vec![item.key.clone()],
             Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
-            Transition::Sale { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
         }
     };
     let keys: BTreeSet<ItemKey> = chunk.events.iter().flat_map(touched).collect();
@@ -281,7 +288,9 @@ async fn balances<S: AuditSession>(
             account.sold += u64::from(line.quantity.saturating_sub(line.returned));
         }
     }
+    let deleted =
+        ledger.deleted.into_iter().filter(|key| !ledger.items.contains_key(key)).collect::<Vec<_>>();
     let balances =
         ledger.items.into_values().map(|account| ItemBalance { item: account.item, sold: account.sold });
-    Ok((balances.collect(), ledger.pauses.into_iter().collect()))
+    Ok(ClosingBalances { balances: balances.collect(), deleted, pauses: ledger.pauses.into_iter().collect() })
 }

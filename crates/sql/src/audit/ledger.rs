@@ -1,16 +1,16 @@
-//! What events come to, item by item: each step is held against the one before. Written from what an event says it did, not
-//! from the rules that made it. Takes memory for every item and every unit with an id, and for no reservation and no event.
+//! Folds events into the state of every item, and checks that each event follows from the ones before. It uses only what an event says
+//! and not the rules that made it. Uses memory for every item and every unit with an id, not for reservations and events.
 //!
-//! Where units have ids, events of two instances may tell of one item without either having seen the other's: what such an item
-//! comes to is summed up here, and what an event says of its figures is not looked at. Each unit's own transitions follow
-//! one another.
+//! Where units have ids, two instances may change one item at the same time without seeing each other's events. So the counters of such
+//! an item are summed up here, and the counters in the events are not compared. The transitions of each unit follow one another.
 
 use super::ItemBalance;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Scope, StockChange, StockCounters, Transition,
-    Unit, UnitStatus, moved,
+    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Record, RecordKey, Scope,
+    StockChange, StockCounters, Transition, UnitStatus, moved,
 };
+use stockhold_store::ledger::{is_oversold, item_violations, line_violations, record_violations};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -19,10 +19,14 @@ pub(super) struct Ledger {
     pub(super) items: BTreeMap<ItemKey, ItemAccount>,
     /// Pauses by location; the empty one stands for everything.
     pub(super) pauses: BTreeMap<String, bool>,
+    /// Records as events left them, deleted ones included.
+    pub(super) records: BTreeMap<RecordKey, Record>,
     /// Events so far that are about reservations.
     pub(super) of_holds: u64,
     /// Whether events have left that units came with: one that is not known may be there.
     pub(super) partial: bool,
+    /// Items that were deleted; some have been made again since.
+    pub(super) deleted: BTreeSet<ItemKey>,
     /// What does not follow, since it was last taken.
     pub(super) findings: Vec<String>,
 }
@@ -69,7 +73,13 @@ impl Ledger {
                     self.line(change, hold, line, at, *after);
                 }
             }
-            Transition::Stock { change, item } => self.stock(change, item),
+            Transition::Stock { change, item } => {
+                self.stock(change, item);
+                if *change == StockChange::Deleted {
+                    self.items.remove(&item.key);
+                    self.deleted.insert(item.key.clone());
+                }
+            }
             Transition::Sale { scope, paused, .. } => {
                 let location = match scope {
                     Scope::Everything => String::new(),
@@ -84,11 +94,20 @@ impl Ledger {
                 };
                 self.pauses.insert(location, *paused);
             }
+            Transition::Record { record, .. } => {
+                let before = self.records.insert(record.key.clone(), record.clone());
+                if before.is_some() || !self.partial {
+                    self.findings.extend(record_violations(before.as_ref(), record));
+                }
+            }
         }
     }
 
-    /// The figures of one line's item follow from those before, and are never more than there is.
+    /// Checks the counters of one line's item after a transition of a reservation.
     fn line(&mut self, change: &HoldChange, hold: &Hold, line: &Line, at: usize, after: StockCounters) {
+        if change.effect(line, at) == CounterEffect::default() && self.is_other(line) {
+            return;
+        }
         let Some(account) = self.items.get_mut(&line.item) else {
             self.findings.push(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
@@ -98,45 +117,19 @@ impl Ledger {
             return;
         }
         let before = core::mem::replace(&mut account.item.figures, after);
-        let units = i128::from(line.quantity);
-        let back = match change {
-            HoldChange::Returned { quantities, .. } => quantities.get(at).copied().map_or(0, i128::from),
-            _ => 0,
-        };
-        let (held_by, sold_by, active_by, steps) = match change {
-            HoldChange::Created => (units, 0, 1, 1),
-            HoldChange::Extended => (0, 0, 0, 0),
-            HoldChange::Confirmed => (-units, units, -1, 1),
-            HoldChange::Cancelled | HoldChange::Expired => (-units, 0, -1, 1),
-            HoldChange::Returned { .. } => (0, -back, 0, i128::from(back > 0)),
-        };
-        let moved = |before: u64, by: i128, after: u64| i128::from(before) + by == i128::from(after);
-        let right = moved(before.held, held_by, after.held)
-            && moved(before.confirmed_sold, sold_by, after.confirmed_sold)
-            && moved(before.active, active_by, after.active)
-            && moved(before.sequence, steps, after.sequence)
-            && before.total_units == after.total_units
-            && before.at <= after.at
-            && (steps == 0 || line.sequence == after.sequence);
-        if !right {
-            self.findings.push(format!(
-                "{:?}: {change:?} of {} leads from {before:?} to {after:?}",
-                line.item, hold.id
-            ));
-        }
-        if u128::from(after.held) + u128::from(after.confirmed_sold) > u128::from(after.total_units) {
-            self.findings.push(format!("{:?} is oversold: {after:?}", line.item));
-        }
+        self.findings.extend(line_violations(change, hold, line, at, &before, &after));
     }
 
-    /// What a transition made of the units of one line.
+    /// Whether a line belongs to an item that was deleted after the reservation had ended.
+    fn is_other(&self, line: &Line) -> bool {
+        let mode = self.items.get(&line.item).map(|account| account.item.mode);
+        mode.is_none_or(|mode| (mode == Mode::Units) != line.units.is_some())
+    }
+
+    /// Checks the units of one line, and adds the effect of the transition to the counters of the item.
     fn units(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize, said: StockCounters) {
         let Some(account) = self.items.get_mut(&line.item) else { return };
-        let from = match change {
-            HoldChange::Created => UnitStatus::Available,
-            HoldChange::Returned { .. } => UnitStatus::Sold(hold.id),
-            _ => UnitStatus::Held(hold.id),
-        };
+        let from = change.unit_status_before(hold.id);
         let mut count = 0;
         for (unit, to) in moved(change, hold, line, number) {
             count += 1;
@@ -152,73 +145,67 @@ impl Ledger {
                 ));
             }
         }
-        let figures = &mut account.item.figures;
-        figures.at = figures.at.max(said.at);
-        match change {
-            HoldChange::Extended => {}
-            HoldChange::Created => {
-                figures.held += count;
-                figures.active += 1;
+        let effect = change.effect(line, number);
+        let expected = match change {
+            HoldChange::Extended => 0,
+            HoldChange::Returned { .. } => -effect.confirmed_sold,
+            HoldChange::Created | HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Expired => {
+                i64::from(line.quantity)
             }
-            HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Expired => {
-                figures.held = figures.held.saturating_sub(count);
-                figures.active = figures.active.saturating_sub(1);
-                figures.confirmed_sold += if *change == HoldChange::Confirmed { count } else { 0 };
-            }
-            HoldChange::Returned { .. } => {
-                figures.confirmed_sold = figures.confirmed_sold.saturating_sub(count);
-            }
-        }
-        let all = matches!(change, HoldChange::Extended | HoldChange::Returned { .. });
-        if !all && count != u64::from(line.quantity) {
+        };
+        if count != expected {
             self.findings
                 .push(format!("reservation {} has another number of units of {:?}", hold.id, line.item));
         }
-        if figures.held + figures.confirmed_sold > figures.total_units {
+        let figures = &mut account.item.figures;
+        let at = figures.at.max(said.at);
+        match figures.after(&effect) {
+            Some(after) => *figures = StockCounters { at, ..after },
+            None => self
+                .findings
+                .push(format!("{:?}: {change:?} of {} does not follow from {figures:?}", line.item, hold.id)),
+        }
+        if is_oversold(figures) {
             self.findings.push(format!("{:?} is oversold: {figures:?}", line.item));
         }
     }
 
-    /// Units with ids came or went, or something else was set on their item.
+    /// Checks a change of an item whose units have ids. Its counters are those that were summed up here.
     fn unit_item(&mut self, change: &StockChange, item: &Item) {
         let partial = self.partial;
         let Some(account) = self.items.get_mut(&item.key) else {
-            let new = *change == StockChange::Set && (item.version, item.figures.total_units) == (1, 0);
-            if !new {
-                self.findings.push(format!("{:?}: {change:?} does not begin it", item.key));
+            self.findings.extend(item_violations(change, None, item));
+            if item.figures.total_units != 0 {
+                self.findings.push(format!("{:?}: {change:?} begins it with units", item.key));
             }
             self.items.insert(item.key.clone(), ItemAccount::new(item.clone(), 0));
             return;
         };
-        let before = account.item.figures;
-        let mut right = item.version == account.item.version + 1 && account.item.mode == Mode::Units;
-        let total = match change {
-            StockChange::Set => Some(before.total_units),
-            StockChange::Adjusted { .. } => None,
-            StockChange::UnitsAdded(units) => {
-                for Unit { id, status, version, .. } in &**units {
-                    right &= account.units.insert(id.clone(), (*status, *version)).is_none();
-                }
-                before.total_units.checked_add(units.len() as u64)
-            }
-            StockChange::UnitRetired(id) => {
-                right &= match account.units.remove(id) {
-                    Some((status, _)) => status == UnitStatus::Available,
-                    None => partial,
-                };
-                before.total_units.checked_sub(1)
-            }
+        let units_follow = match change {
+            StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => true,
+            StockChange::UnitsAdded(units) => units.iter().fold(true, |follows, unit| {
+                let before = account.units.insert(unit.id.clone(), (unit.status, unit.version));
+                follows && before.is_none()
+            }),
+            StockChange::UnitRetired(id) => match account.units.remove(id) {
+                Some((status, _)) => status == UnitStatus::Available,
+                None => partial,
+            },
         };
-        right &= total == Some(item.figures.total_units) && item.figures.sequence == 0;
+        let before = account.item.figures;
         let figures = StockCounters {
             total_units: item.figures.total_units,
             at: before.at.max(item.figures.at),
             ..before
         };
-        account.item = Item { figures, ..item.clone() };
-        if !right {
-            self.findings.push(format!("{:?}: {change:?} does not follow from what it was", item.key));
+        let after = Item { figures, ..item.clone() };
+        let set_total = *change == StockChange::Set && figures.total_units != before.total_units;
+        let adjusted = matches!(change, StockChange::Adjusted { .. });
+        if !units_follow || set_total || adjusted || item.figures.sequence != 0 {
+            self.findings.push(format!("{:?}: {change:?} does not follow from its units", item.key));
         }
+        self.findings.extend(item_violations(change, Some(&account.item), &after));
+        account.item = after;
     }
 
     fn stock(&mut self, change: &StockChange, item: &Item) {
@@ -233,30 +220,6 @@ impl Ledger {
                 None
             }
         };
-        let after = &item.figures;
-        let right = match &before {
-            None => {
-                *change == StockChange::Set
-                    && (item.version, after.sequence, after.held, after.confirmed_sold) == (1, 1, 0, 0)
-            }
-            Some(before) => {
-                let total = |delta| before.figures.total_units.checked_add_signed(delta);
-                item.version == before.version + 1
-                    && after.sequence == before.figures.sequence + 1
-                    && after.held == before.figures.held
-                    && after.confirmed_sold == before.figures.confirmed_sold
-                    && after.active == before.figures.active
-                    && match change {
-                        StockChange::Set => true,
-                        StockChange::Adjusted { delta, .. } => total(*delta) == Some(after.total_units),
-                        // Counted stock has none.
-                        StockChange::UnitsAdded(_) | StockChange::UnitRetired(_) => false,
-                    }
-            }
-        };
-        let committed = u128::from(after.held) + u128::from(after.confirmed_sold);
-        if !right || committed > u128::from(after.total_units) {
-            self.findings.push(format!("{:?}: {change:?} does not follow from what it was", item.key));
-        }
+        self.findings.extend(item_violations(change, before.as_ref(), item));
     }
 }

@@ -1,24 +1,25 @@
-//! The books of a SQL store: recounting them ([`verify`]), letting what is over leave them ([`archive`]), and taking another
-//! store's over ([`carry`]). All of it works by a connection of its own and decides nothing.
+//! Work on a whole SQL database beside the instances: verify it ([`verify`]), archive old data ([`archive`]), and export and import it
+//! ([`transfer`]). All of it uses a connection of its own, and decides nothing.
 //!
 //! # What a dialect has to keep to
 //!
 //! 1. [`AuditSession::begin_snapshot`] begins a transaction in which everything is read as one moment shows it, until
 //!    [`Session::roll_back`]. What [`AuditSession`] reads outside of one is what is committed.
-//! 2. Rows come as they are stored. What they mean is read here, so that one that makes no sense is a finding and not the end.
+//! 2. Rows are returned as they are stored. They are decoded here, so that a row that can't be decoded is a finding and not an error.
 //! 3. [`AuditSession::begin_archive_deletion`] begins a transaction and locks what only archives lock; [`Session::lock`] goes on within it, as
 //!    after [`Session::lock_skip_locked`]. [`AuditSession::delete_archived`] writes and commits, and holds the numbers of rows against what it was given:
 //!    another number is an alarm, and nothing is committed.
 
 mod archive;
 mod ledger;
+mod records;
 mod transfer;
 mod verify;
 
 use crate::engine::{DbError, OpenError, Session};
 use core::fmt;
 use core::future::Future;
-use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
 
 pub(crate) use archive::run as run_archive;
 pub use archive::{ArchiveRequest, ArchiveSink, ArchiveSummary};
@@ -27,7 +28,7 @@ pub(crate) use transfer::{send, take};
 pub(crate) use verify::verify_all;
 pub use verify::{VerifyProgress, VerifyReport};
 
-/// One connection that reads the books.
+/// A connection for audits.
 pub(crate) trait AuditSession: Session {
     /// Begins to see one moment.
     fn begin_snapshot(&mut self) -> impl Future<Output = Result<(), DbError>> + Send;
@@ -112,6 +113,13 @@ pub(crate) trait AuditSession: Session {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<KeyRow>, DbError>> + Send;
 
+    /// Records behind one, deleted ones included, in order of their names.
+    fn record_rows(
+        &mut self,
+        after: Option<&RecordKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
+
     /// Begins a transaction in which rows leave; where the books begin, locked.
     fn begin_archive_deletion(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;
 
@@ -190,9 +198,11 @@ pub(crate) struct ArchiveDeletion<'a> {
     pub(crate) rows: usize,
     /// Reservations, locked.
     pub(crate) holds: &'a [Hold],
-    /// What stands instead of them.
+    /// The items after the archived events.
     pub(crate) balances: &'a [ItemBalance],
-    /// Likewise.
+    /// Items that were deleted. They have no balance.
+    pub(crate) deleted: &'a [ItemKey],
+    /// The pauses after the archived events.
     pub(crate) pauses: &'a [(String, bool)],
 }
 
@@ -216,7 +226,7 @@ pub enum AuditError {
     Database(String),
     /// Nobody may ask for that: nothing was looked at.
     InvalidRequest(String),
-    /// It can't be done with what is there, or while somebody else is at it.
+    /// The content of the database does not allow it, or another program is working on it.
     Refused(String),
     /// What leaves could not be written. It has not left.
     Sink(String),

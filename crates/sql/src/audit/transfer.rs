@@ -1,5 +1,5 @@
-//! What another store has, taken over into an empty database: every event as it was, in its order and so under its position, with
-//! what it made of items, reservations and pauses; and the keys that are still to be kept. Nothing is decided: it happened.
+//! Export of a database, and import into an empty one: every event in its order and so with its position, the items, reservations and
+//! pauses that the events lead to, and the keys within the retention. Nothing is decided here: the events have happened.
 
 use super::{AuditError, AuditSession, verify_all};
 use crate::engine::{
@@ -11,38 +11,38 @@ use stockhold_domain::{
 use stockhold_store::ItemPageRequest;
 use tokio::sync::mpsc;
 
-/// Events that go into one transaction.
+/// Maximum number of events in one transaction of an import.
 const EVENTS_AT_ONCE: usize = 256;
-/// Keys likewise.
+/// Maximum number of keys in one transaction or one read.
 const KEYS_AT_ONCE: usize = 2_000;
-/// Rows of events that are read at a time.
+/// Maximum number of rows of events in one read.
 const ROWS_AT_ONCE: usize = 64;
 
-/// Some of what there is, in its order.
+/// A part of an export, in order.
 #[derive(Debug)]
 pub struct ExportChunk {
-    /// What happened.
+    /// Events in the order of their positions.
     pub events: Vec<Event>,
-    /// Which keys were used.
+    /// Used idempotency keys.
     pub keys: Vec<KeyRecord>,
 }
 
-/// What was taken over.
+/// What an import has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportSummary {
     /// Events.
     pub events: u64,
-    /// Keys; older ones are left behind.
+    /// Keys within the retention.
     pub keys: u64,
-    /// Reservations that came of it; counted at the end.
+    /// Reservations, counted at the end.
     pub reservations: u64,
 }
 
-/// Where it comes from: whoever sends, and ends, or says why it could not.
+/// The chunks of an export. It ends when the sender is dropped, or with an error.
 pub type ImportSource = mpsc::Receiver<Result<ExportChunk, String>>;
 
-/// Takes over until the source ends, and recounts. While it is at work, and for good if it is cut off, the database is marked as
-/// unfinished and nobody serves from it.
+/// Imports until the source ends, and verifies the result. The database is marked as unfinished from the first chunk to the end, so no
+/// instance serves from an import that was interrupted.
 pub(crate) async fn take<S: AuditSession>(
     session: &mut S,
     options: &Options,
@@ -54,7 +54,7 @@ pub(crate) async fn take<S: AuditSession>(
         let why = "there is data in the database that is to take over: name an empty one";
         return Err(AuditError::Refused(why.to_owned()));
     }
-    let (now, _) = session.overdue(1).await?;
+    let (now, _) = session.overdue(None, 1).await?;
     let retention = i64::try_from(options.key_retention.as_micros()).unwrap_or(i64::MAX);
     let bound = Instant::from_micros(now.micros().saturating_sub(retention));
     let (mut taken, mut marked) = (ImportSummary::default(), false);
@@ -78,7 +78,7 @@ pub(crate) async fn take<S: AuditSession>(
     session.number().await?;
     let verdict = verify_all(session, &mut |_| ()).await?;
     if verdict.drift > 0 || verdict.events != taken.events {
-        // Of a server that ran on the database meanwhile there may be more.
+        // There are more events if a server ran on the database at the same time.
         let what = verdict.findings.into_iter().next();
         let what = what.unwrap_or_else(|| format!("{} events are there", verdict.events));
         return Err(AuditError::Refused(format!("what was taken over does not add up: {what}")));
@@ -98,7 +98,7 @@ async fn write<S: AuditSession>(
         name(&event.transition, &mut lock_set);
     }
     let mut locked = session.lock(&lock_set).await?;
-    // What is said of an item as a whole does not say that its units have ids.
+    // An event about an item as a whole does not say that its units have ids.
     let unit_items = locked.rows.items.iter().filter(|item| item.mode == Mode::Units);
     let unit_items: Vec<ItemKey> = unit_items.map(|item| item.key.clone()).collect();
     if unit_items.iter().any(|key| !lock_set.units.contains_key(key)) {
@@ -126,7 +126,7 @@ async fn write<S: AuditSession>(
     }
 }
 
-/// What an event touches.
+/// Adds what an event touches to a lock set.
 fn name(transition: &Transition, lock_set: &mut LockSet) {
     match transition {
         Transition::Hold { hold, .. } => {
@@ -154,10 +154,13 @@ fn name(transition: &Transition, lock_set: &mut LockSet) {
             lock_set.sets_pauses = true;
             lock_set.pauses.insert(String::new());
         }
+        Transition::Record { record, .. } => {
+            lock_set.records.insert(record.key.clone());
+        }
     }
 }
 
-/// Sends all that a database has.
+/// Sends a snapshot of the database.
 pub(crate) async fn send<S: AuditSession>(
     session: &mut S,
     sink: &mpsc::Sender<Result<ExportChunk, String>>,
@@ -183,7 +186,7 @@ pub(crate) async fn send<S: AuditSession>(
             let decoded = events_from(&row.body, last, row.count)?;
             events.extend(decoded.into_iter().map(|row| row.event));
         }
-        // Whoever no longer takes anything says why itself.
+        // The receiver has stopped, and reports the reason itself.
         if sink.send(Ok(ExportChunk { events, keys: Vec::new() })).await.is_err() || !more {
             break;
         }

@@ -3,18 +3,20 @@
 //! reservations, events or keys.
 
 use super::ledger::Ledger;
+use super::records;
 use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, QueuedLine};
 use crate::engine::{
     DbError, LockSet, events_from, first_sku, further_skus, hold_from, key_from, serials_from,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, ItemKey, KeyHash, KeyTarget, Mode, ReservationId, Status, Transition,
+    Event, EventId, Hold, ItemKey, KeyHash, KeyTarget, Mode, RecordKey, ReservationId, Status, Transition,
     Unit, UnitStatus,
 };
 use stockhold_store::ItemPageRequest;
+use stockhold_store::ledger::hold_violations;
 
-/// Findings that are told; the rest is counted.
+/// Findings that are reported with their texts. The others are only counted.
 const FINDINGS: usize = 100;
 /// Rows of events that are read at a time: each may have some hundred events.
 const BATCHES_AT_ONCE: usize = 64;
@@ -26,7 +28,7 @@ const ITEMS_AT_ONCE: usize = 500;
 const UNITS_AT_ONCE: usize = 10_000;
 /// Keys that are read at a time.
 const KEYS_AT_ONCE: usize = 2_000;
-/// How far the clock of whoever made an id may be ahead of the database's.
+/// How far the clock of an instance that made an id may be ahead of the database's clock.
 const CLOCKS_APART_MILLIS: u128 = 3_600_000;
 
 /// What a recount found.
@@ -76,12 +78,14 @@ pub(crate) async fn verify_all<S: AuditSession>(
         ledger: Ledger { partial: opening.position > 0, ..Ledger::default() },
         verdict: VerifyReport { archived: opening.position, ..VerifyReport::default() },
         matched: 0,
+        records: BTreeSet::new(),
     };
     verify_all.events(progress).await?;
     verify_all.items().await?;
     verify_all.holds(progress).await?;
     verify_all.sums().await?;
     verify_all.units().await?;
+    verify_all.records().await?;
     verify_all.keys(progress).await?;
     let Verifier { session, verdict, .. } = verify_all;
     session.roll_back().await?;
@@ -95,6 +99,8 @@ struct Verifier<'a, S> {
     verdict: VerifyReport,
     /// Events of reservations that were found in a reservation's history.
     matched: u64,
+    /// The records that are there, deleted ones included.
+    records: BTreeSet<RecordKey>,
 }
 
 impl<S: AuditSession> Verifier<'_, S> {
@@ -322,21 +328,16 @@ impl<S: AuditSession> Verifier<'_, S> {
         let mut returned: Vec<u32> = Vec::new();
         for (number, (_, event)) in events.iter().enumerate() {
             let Transition::Hold { change, hold: after, .. } = &event.transition else { continue };
-            let (from, to) = match change {
-                HoldChange::Created => (None, Status::Active),
-                HoldChange::Extended => (Some(Status::Active), Status::Active),
-                HoldChange::Confirmed => (Some(Status::Active), Status::Confirmed),
-                HoldChange::Cancelled => (Some(Status::Active), Status::Cancelled),
-                HoldChange::Expired => (Some(Status::Active), Status::Expired),
-                HoldChange::Returned { .. } => (Some(Status::Confirmed), Status::Confirmed),
-            };
-            let follows = if number == 0 && gone > 0 {
-                event.previous.is_some() == from.is_some()
+            if number == 0 && gone > 0 {
+                // The event before it was archived.
+                let (from, to) = (change.status_before(), change.status_after());
+                if event.previous.is_some() != from.is_some() || after.status != to {
+                    self.find(format!("reservation {id}: {change:?} does not follow from an archived event"));
+                }
             } else {
-                (before.map(|(status, _)| status), before.map(|(_, event)| event)) == (from, event.previous)
-            };
-            if !follows || after.status != to {
-                self.find(format!("reservation {id}: {change:?} does not follow from what it was"));
+                for what in hold_violations(before, event, change, after) {
+                    self.find(what);
+                }
             }
             let back: Vec<u32> = after.lines.iter().map(|line| line.returned).collect();
             if after.lines.iter().any(|line| line.returned > line.quantity)
@@ -345,7 +346,7 @@ impl<S: AuditSession> Verifier<'_, S> {
                 self.find(format!("reservation {id} returned what it had not"));
             }
             returned = back;
-            before = Some((to, event.id));
+            before = Some((after.status, event.id));
         }
         match events.last().map(|(_, event)| &event.transition) {
             Some(Transition::Hold { hold: last, .. }) if last == hold => {}
@@ -487,6 +488,15 @@ impl<S: AuditSession> Verifier<'_, S> {
         Ok(())
     }
 
+    /// Every record is as its events left it.
+    async fn records(&mut self) -> Result<(), DbError> {
+        let meant = core::mem::take(&mut self.ledger.records);
+        let found = records::compare(self.session, meant, self.ledger.partial).await?;
+        self.records = found.there;
+        found.findings.into_iter().for_each(|what| self.find(what));
+        Ok(())
+    }
+
     /// Every key is found by its digest and stands for something that is there.
     async fn keys(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
         let mut after: Option<KeyHash> = None;
@@ -526,9 +536,14 @@ impl<S: AuditSession> Verifier<'_, S> {
                     KeyTarget::Reservation(id) => {
                         wanted.insert(id, row.hash);
                     }
-                    KeyTarget::Item(item) if self.ledger.items.contains_key(&item) => {}
+                    KeyTarget::Item(item)
+                        if self.ledger.items.contains_key(&item) || self.ledger.deleted.contains(&item) => {}
                     KeyTarget::Item(item) => {
                         self.find(format!("{name} stands for {item:?}, which is not there"));
+                    }
+                    KeyTarget::Record(key) if self.records.contains(&key) => {}
+                    KeyTarget::Record(key) => {
+                        self.find(format!("{name} stands for {key:?}, which is not there"));
                     }
                 }
             }

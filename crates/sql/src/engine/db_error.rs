@@ -4,28 +4,28 @@ use crate::engine::meters;
 use core::fmt;
 use stockhold_store::Failure;
 
-/// What went wrong with a database. Texts are for people and show no secrets.
+/// An error of a database. The texts are for people and never show a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DbError {
-    /// Other transactions stood in the way and this one was chosen to give up: wait a moment, run again, a few times.
+    /// A deadlock or a serialization failure: the server chose this transaction as the victim. Retry a few times after a pause.
     Deadlock(String),
-    /// A lock was not given in time: likewise.
+    /// A lock timeout. Retry a few times after a pause.
     LockTimeout(String),
-    /// Another instance made the same row first: run again, and see it.
+    /// Another instance inserted the same row first. Retry at once: the next attempt loads the row.
     Conflict(String),
-    /// The connection failed, or the server can't work now: nothing more may be asked of this session.
+    /// The connection failed, or the server can't work now. Drop the session.
     ConnectionLost(String),
-    /// An assertion of the schema fired, a row makes no sense, or a statement is wrong: a bug or damage.
+    /// An assertion of the schema failed, a row can't be decoded, or a statement is wrong: a bug or damage.
     InvariantViolated(String),
 }
 
 impl fmt::Display for DbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deadlock(what) => write!(f, "chosen to give way: {what}"),
-            Self::LockTimeout(what) => write!(f, "a lock was not given in time: {what}"),
-            Self::Conflict(what) => write!(f, "another instance was first: {what}"),
-            Self::ConnectionLost(what) => write!(f, "the connection is of no use: {what}"),
+            Self::Deadlock(what) => write!(f, "deadlock: {what}"),
+            Self::LockTimeout(what) => write!(f, "lock timeout: {what}"),
+            Self::Conflict(what) => write!(f, "another instance inserted the row first: {what}"),
+            Self::ConnectionLost(what) => write!(f, "the connection was lost: {what}"),
             Self::InvariantViolated(what) => write!(f, "an assertion failed: {what}"),
         }
     }
@@ -37,7 +37,7 @@ impl From<stockhold_store::codec::DecodeError> for DbError {
     }
 }
 
-/// Logged and counted here, once, whatever becomes of the answer.
+/// Logs and counts a violated invariant, once. Returns the failure to reply.
 pub(crate) fn report_violation(what: &str) -> Failure {
     tracing::error!(what, "an invariant is broken");
     meters::alarm();

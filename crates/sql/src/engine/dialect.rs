@@ -6,8 +6,8 @@ use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, ReservationId, Status,
-    StockCounters, Unit,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, Record, RecordKey, RecordKind,
+    ReservationId, Status, StockCounters, Unit,
 };
 use stockhold_store::{EventRow, ItemPageRequest};
 
@@ -69,6 +69,14 @@ pub(crate) trait Session: Send + 'static {
     /// The locations that are paused, `""` for everything, in order.
     fn paused(&mut self) -> impl Future<Output = Result<Vec<String>, DbError>> + Send;
 
+    /// Records of a kind that are not deleted, in order of their ids: fewer than the limit only at the end.
+    fn record_page(
+        &mut self,
+        kind: RecordKind,
+        after: Option<&Label>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
+
     /// Looks at reservations, the one with the largest id first.
     fn scan(&mut self, scan: &ReservationScan<'_>) -> impl Future<Output = Result<ScanPage, DbError>> + Send;
 
@@ -93,12 +101,14 @@ pub(crate) trait Session: Send + 'static {
     /// nothing to number.
     fn number(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
 
-    /// Whether a copy into the database has not ended: what is there is not all.
+    /// Whether a copy into the database is running or was interrupted, so that data is missing.
     fn is_unfinished(&mut self) -> impl Future<Output = Result<bool, DbError>> + Send;
 
-    /// The clock, and active reservations whose deadline it has passed, earliest first, at most `limit`. Locks nothing.
+    /// The clock, and at most `limit` active reservations whose deadline has passed, the earliest first. If `after` is given, only
+    /// those that come after it in this order. Takes no locks.
     fn overdue(
         &mut self,
+        after: Option<Deadline>,
         limit: usize,
     ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), DbError>> + Send;
 
@@ -146,6 +156,8 @@ pub(crate) struct LockSet {
     pub(crate) due: BTreeMap<ItemKey, usize>,
     /// So many of the earliest deadlines of all.
     pub(crate) any_due: Option<usize>,
+    /// Records. They need not exist: of two instances that create one, the table's key lets one through.
+    pub(crate) records: BTreeSet<RecordKey>,
 }
 
 impl LockSet {
@@ -186,6 +198,8 @@ pub(crate) struct Rows {
     pub(crate) any_due: BTreeSet<Deadline>,
     /// Units by item, for every item asked for.
     pub(crate) units: BTreeMap<ItemKey, UnitRows>,
+    /// Records, deleted ones included.
+    pub(crate) records: Vec<Record>,
 }
 
 /// What was read of one item's units.
@@ -253,6 +267,10 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_items: Vec<&'a Item>,
     /// Items to update.
     pub(crate) changed_items: Vec<&'a Item>,
+    /// Items to delete.
+    pub(crate) deleted_items: Vec<&'a ItemKey>,
+    /// Items whose figures of units are deleted, if there are any, before any is added to.
+    pub(crate) deleted_figures: Vec<&'a ItemKey>,
     /// Units to insert; their history is this batch's serial.
     pub(crate) new_units: Vec<UnitRow<'a>>,
     /// Units to update; this batch's serial is added to their history.
@@ -277,6 +295,10 @@ pub(crate) struct Changes<'a> {
     pub(crate) come: Vec<LineRow<'a>>,
     /// Pauses to set, made where there is none.
     pub(crate) pauses: Vec<(&'a str, bool)>,
+    /// Records to insert. One that exists is [`DbError::Conflict`].
+    pub(crate) new_records: Vec<&'a Record>,
+    /// Records to update.
+    pub(crate) changed_records: Vec<&'a Record>,
     /// Keys to insert. One that exists is [`DbError::Conflict`].
     pub(crate) keys: Vec<&'a KeyRecord>,
     /// What happened, to be inserted as one row under `serial`; never empty when anything else but keys changed.

@@ -1,5 +1,4 @@
-//! The bytes that stand in `body` and `history` columns, the same in every dialect, and the buckets that rows without an
-//! item of their own live in.
+//! The encoding of `body` and `history` columns, the same in every dialect, and the buckets of rows that belong to no item.
 
 use super::db_error::DbError;
 use std::borrow::Cow;

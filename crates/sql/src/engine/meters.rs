@@ -1,8 +1,8 @@
-//! What a SQL store counts. The recorder is the program's; without one all of this does nothing.
+//! The metrics of a SQL store. The program installs the recorder; without one these functions do nothing.
 
 use core::time::Duration;
 
-/// Says what the figures mean.
+/// Registers the metrics with their help texts.
 pub(crate) fn describe() {
     metrics::describe_counter!(
         "stockhold_invariant_alarms_total",

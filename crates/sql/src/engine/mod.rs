@@ -1,6 +1,6 @@
-//! What every SQL store is, whatever its dialect: commands that wait are combined into transactions, each of which locks
-//! what it may touch, reads the clock, lets [`stockhold_domain::decide`] decide over what it loaded, writes and commits.
-//! No rule stands here and no SQL. What is SQL stands behind two traits, [`Dialect`] and [`Session`].
+//! The part of a SQL store that all dialects share. It combines waiting commands into transactions. Each transaction locks what it
+//! may touch, reads the clock, lets [`stockhold_domain::decide`] decide over the loaded state, writes and commits. There are no rules
+//! here and no SQL: the SQL is behind two traits, [`Dialect`] and [`Session`].
 //!
 //! # What a dialect has to keep to
 //!
@@ -12,12 +12,12 @@
 //! 2. [`Session::lock`] begins a transaction (READ COMMITTED) and takes the locks of a [`LockSet`] in one order, the same at
 //!    every instance: pauses, items, reservations, named units, free units, each kind but the last sorted by its table's key
 //!    (`bucket` first). Rows that do not exist are no error and lock nothing. Free units are locked in the order of claims as the
-//!    index has them, without a sort, and what others have locked is passed by: nobody waits in another order than that of
-//!    the ids, and whoever has a unit by its id does not wait for those that passed it by. *Then* it reads the clock, in a
-//!    statement of its own, and what it reads of the state is what is committed after the locks were had: by the locking
+//!    index has them, without a sort, and locked ones are skipped: so transactions wait for units only in the order of the ids, and
+//!    a transaction that locks a unit by its id does not wait for those that skipped it. *Then* it reads the clock, in a
+//!    statement of its own. The state that it reads is committed state after the locks were taken: by the locking
 //!    statement's own rows where the server re-reads them, by later statements otherwise. Keys, deadlines and pauses are
 //!    read by statements that begin after the locks are held.
-//!    Whoever reads a pause holds off whoever sets one, and the setter must get its turn however many readers come.
+//!    A transaction that reads a pause blocks one that sets it, and the writer must get its turn however many readers come.
 //! 3. [`Session::commit`] writes a [`Changes`] and commits. It marks [`CommitSent`] right before COMMIT may leave: past that
 //!    mark a lost connection or a deadline is an unknown outcome, before it nothing was done. COMMIT is never cancelled. An
 //!    error that the *server* answered to a write means that nothing was committed. Rows to be changed exist (they are locked):
@@ -28,10 +28,9 @@
 //!    one has the larger. They have gaps, become visible out of order and are no positions. [`Session::number`] gives positions
 //!    afterwards: dense, from 1, each once, rows that are numbered together in order of their serials.
 //! 6. Texts are compared byte by byte and come back as they went in. Instants are microseconds since 1970.
-//! 7. Errors are told apart in one function of the dialect, which makes [`DbError`] of them. No text in it shows a password.
-//!
-//! 8. [`Session::lock_skip_locked`] begins a transaction as well, which [`Session::lock`] then goes on within; between the two nothing else is
-//!    called but [`Session::roll_back`].
+//! 7. One function of the dialect classifies errors as [`DbError`]. No text in it shows a password.
+//! 8. [`Session::lock_skip_locked`] begins a transaction as well, and [`Session::lock`] then continues in it. Between the two, only
+//!    [`Session::roll_back`] may be called.
 //!
 //! # Where things are
 //!
@@ -78,7 +77,7 @@ pub(crate) use dialect::{
     ReservationScan, Rows, SaleRow, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow, UnitRows,
     empty_counters, set_counters,
 };
-pub(crate) use dispatch::SqlStore;
+pub use dispatch::SqlStore;
 pub(crate) use encoding::{
     UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
     further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,

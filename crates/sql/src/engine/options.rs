@@ -46,7 +46,7 @@ pub struct Options {
     /// A query that yields the store's time in microseconds since 1970, instead of the database's own clock. Only tests have a
     /// reason to give one.
     pub clock: Option<String>,
-    /// A read replica that is asked what is to be had.
+    /// A read replica that answers queries for availability.
     pub replica: Option<Replica>,
     /// Where the progress of the start is written to.
     pub start_progress: StartProgress,
@@ -161,7 +161,7 @@ pub enum OpenError {
         /// The newest that this program knows.
         known: i32,
     },
-    /// A copy into the database is at work, or was cut off: what is there is not all.
+    /// A copy into the database is running or was interrupted, so that data is missing.
     Unfinished,
     /// The schema is newer than this program.
     NewerSchema {

@@ -1,9 +1,9 @@
-//! Answers: exactly one for everything that was asked, and one wake-up for each inbox of a batch.
+//! Replies: exactly one to every request, and one wake-up for each inbox of a batch.
 
 use std::sync::Arc;
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
-/// An answer that is owed. One that is dropped, which only a panic does, says that the outcome is unknown.
+/// A reply that has to be sent. If a panic drops it, it replies that the outcome is unknown.
 pub(crate) struct PendingReply(Option<ReplyTo>);
 
 impl PendingReply {
@@ -11,7 +11,7 @@ impl PendingReply {
         Self(Some(reply))
     }
 
-    /// Answers by itself.
+    /// Sends the reply, and wakes its inbox.
     pub(crate) fn answer(mut self, answer: Result<Answer, Failure>) {
         if let Some(reply) = self.0.take() {
             reply.answer(answer);
@@ -27,7 +27,7 @@ impl Drop for PendingReply {
     }
 }
 
-/// Answers put, and the inboxes to wake for them: each once.
+/// Replies that were put into their inboxes. The inboxes are woken once each, when this is dropped.
 #[derive(Default)]
 pub(crate) struct ReplyBatch {
     inboxes: Vec<Arc<dyn Inbox>>,
@@ -44,7 +44,7 @@ impl ReplyBatch {
 }
 
 impl Drop for ReplyBatch {
-    /// Wakes whoever was written to.
+    /// Wakes the inboxes.
     fn drop(&mut self) {
         for inbox in self.inboxes.drain(..) {
             inbox.flush();

@@ -6,7 +6,7 @@ use core::future::Future;
 use core::time::Duration;
 use stockhold_store::Failure;
 
-/// Past the deadline the session is of no more use.
+/// Runs a call of a session with a deadline. After the deadline the session can't be used any more.
 pub(crate) async fn within_deadline<T>(
     deadline: Duration,
     work: impl Future<Output = Result<T, DbError>>,
@@ -15,8 +15,7 @@ pub(crate) async fn within_deadline<T>(
     tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| late())
 }
 
-/// What whoever asked is told, and the session if it is still good. A read changes nothing, so whatever went wrong, nothing
-/// was done.
+/// The failure to reply after a read failed, and the session if it can still be used. A read changes nothing, so nothing was done.
 pub(crate) async fn recover<S: Session>(
     session: S,
     error: DbError,
@@ -24,7 +23,7 @@ pub(crate) async fn recover<S: Session>(
 ) -> (Failure, Option<S>) {
     let failure = match error {
         DbError::ConnectionLost(why) => {
-            tracing::warn!(why, "a connection to the database is given up");
+            tracing::warn!(why, "a connection to the database is dropped");
             return (Failure::Unavailable(why), None);
         }
         DbError::InvariantViolated(what) => report_violation(&what),
@@ -33,7 +32,7 @@ pub(crate) async fn recover<S: Session>(
     (failure, rolled_back(session, deadline).await)
 }
 
-/// A session that can't roll back is of no more use.
+/// The session, if it could roll back.
 pub(crate) async fn rolled_back<S: Session>(mut session: S, deadline: Duration) -> Option<S> {
     within_deadline(deadline, session.roll_back()).await.is_ok().then_some(session)
 }

@@ -1,9 +1,9 @@
-//! What the store shows without asking anybody.
+//! The status of the store that callers read without a request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// See the module.
+/// See the documentation of the module.
 #[derive(Default)]
 pub(crate) struct StoreStatus {
     fatal_error: Mutex<Option<String>>,
@@ -23,7 +23,7 @@ impl StoreStatus {
         *self.fatal_error.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// Before whoever asked is answered: it must not know of newer events than the store shows.
+    /// Records the newest position. Call it before the reply: a caller must not see newer events than the store reports.
     pub(crate) fn set_newest(&self, newest: u64) {
         self.newest.fetch_max(newest, Ordering::AcqRel);
     }

@@ -10,8 +10,8 @@
 //! | `require` | yes | anybody's |
 //! | `verify-full` | yes | signed by a root that is trusted, and the host's own |
 //!
-//! Trusted are the certificates of the file `sslrootcert`, else the system's. A chain without its name, PostgreSQL's `verify-ca`,
-//! is not to be had of the driver.
+//! Trusted are the certificates of the file `sslrootcert`, else the system's. The driver can't
+//! check a certificate without its host name, which PostgreSQL calls `verify-ca`.
 
 use crate::engine::OpenError;
 use core::time::Duration;

@@ -1,17 +1,17 @@
 //! The books, as MySQL keeps them.
 
-use super::connect::{Connection, PacketError};
+use super::connect::{MysqlConnection, PacketError};
 use super::errors::db_error;
 use super::rows;
 use super::script::{Bulk, Script, hex, id, int, key};
-use super::statements::ITEMS_PER_STATEMENT;
+use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
 };
 use crate::engine::{DbError, item_body, item_from};
 use core::fmt::Write;
 use mysql_async::Row;
-use stockhold_domain::{Hold, ItemKey, KeyHash, Label, ReservationId};
+use stockhold_domain::{Hold, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\
     START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -74,6 +74,12 @@ const STAND_INSTEAD: Bulk<()> = bulk(
     " ON DUPLICATE KEY UPDATE sold=VALUES(sold),body=VALUES(body)",
     None,
 );
+const BALANCES_GONE: Bulk<()> = bulk(
+    "DELETE stockhold_archived_items FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+    " UNION ALL SELECT ",
+    ") AS gone STRAIGHT_JOIN stockhold_archived_items FORCE INDEX (PRIMARY) USING (location,sku)",
+    None,
+);
 const PAUSES: Bulk<()> = bulk(
     "INSERT INTO stockhold_archived_pauses (location,paused) VALUES ",
     ",",
@@ -81,7 +87,7 @@ const PAUSES: Bulk<()> = bulk(
     None,
 );
 
-impl Connection {
+impl MysqlConnection {
     /// The rows of all statements of a text, on this connection and no other.
     async fn all(&mut self, text: &str) -> Result<Vec<Row>, DbError> {
         Ok(self.run(text).await?.concat())
@@ -101,7 +107,7 @@ impl Connection {
     }
 }
 
-impl AuditSession for Connection {
+impl AuditSession for MysqlConnection {
     async fn begin_snapshot(&mut self) -> Result<(), DbError> {
         self.begun = true;
         self.run(BEGIN).await.map(drop)
@@ -279,6 +285,10 @@ impl AuditSession for Connection {
         self.all(&text).await?.iter().map(key).collect()
     }
 
+    async fn record_rows(&mut self, after: Option<&RecordKey>, limit: usize) -> Result<Vec<Record>, DbError> {
+        self.all(&statements::record_rows(after, limit)).await?.iter().map(rows::record).collect()
+    }
+
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
         self.begun = true;
         opening(&self.only(&format!("START TRANSACTION;{OPENING} FOR UPDATE")).await?)
@@ -294,7 +304,7 @@ impl AuditSession for Connection {
 }
 
 fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
-    let ArchiveDeletion { from, opening, rows, holds, balances, pauses } = deletion;
+    let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses } = deletion;
     let mut script = Script::new();
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
     script.add_rows(&HOLDS_GONE, *holds, one);
@@ -320,6 +330,7 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         hex(text, &item_body(item));
         text.push(')');
     });
+    script.add_rows(&BALANCES_GONE, *deleted, key);
     script.add_rows(&PAUSES, *pauses, |text, (location, paused)| {
         text.push('(');
         hex(text, location.as_bytes());

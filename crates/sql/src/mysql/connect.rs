@@ -30,7 +30,7 @@ const _: () = assert!(LOCK_TIMEOUT.as_millis() < Options::BATCH_DEADLINE.as_mill
 type Version = (u32, u32, u32);
 
 /// Where the database is, and how sessions are to be.
-pub(super) struct Target {
+pub(super) struct MysqlTarget {
     address: Address,
     /// The clock, as an expression.
     pub(super) clock: String,
@@ -46,7 +46,7 @@ pub(super) struct Target {
     outages: AtomicU64,
 }
 
-impl Target {
+impl MysqlTarget {
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
         let lock_timeout = options.lock_timeout.unwrap_or(LOCK_TIMEOUT);
         Ok(Self {
@@ -163,9 +163,9 @@ pub(super) async fn exchange(
 }
 
 /// An open connection that is ready for batches.
-pub(crate) struct Connection {
+pub(crate) struct MysqlConnection {
     conn: Conn,
-    pub(super) target: Arc<Target>,
+    pub(super) target: Arc<MysqlTarget>,
     /// Whether a transaction has been begun that the next call is to go on in.
     pub(super) begun: bool,
     /// Whether something was sent that is not answered.
@@ -174,15 +174,15 @@ pub(crate) struct Connection {
     outages: u64,
 }
 
-impl Connection {
+impl MysqlConnection {
     /// Opens and migrates; all of it within the deadlines.
-    pub(super) async fn open(target: &Arc<Target>) -> Result<Self, OpenError> {
+    pub(super) async fn open(target: &Arc<MysqlTarget>) -> Result<Self, OpenError> {
         let opened = tokio::time::timeout(target.open_within, Self::open_slowly(target)).await;
         let late = || OpenError::Unreachable(format!("{} did not answer in time", target.address.name));
         opened.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn open_slowly(target: &Arc<Target>) -> Result<Self, OpenError> {
+    async fn open_slowly(target: &Arc<MysqlTarget>) -> Result<Self, OpenError> {
         let outages = target.outages.load(Ordering::Relaxed);
         let mut conn = target.connect().await?;
         if target.is_replica {
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
-    pub(super) async fn open_audit(target: &Arc<Target>) -> Result<Self, OpenError> {
+    pub(super) async fn open_audit(target: &Arc<MysqlTarget>) -> Result<Self, OpenError> {
         let mut conn = target.connect().await?;
         migrate::expect(&mut conn).await?;
         Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages: 0 })
@@ -234,11 +234,11 @@ impl Connection {
         Ok(all)
     }
 
-    /// Likewise, as text.
+    /// Runs statements that are given as text, and returns the rows of each.
     pub(super) async fn query(&mut self, text: &str) -> Result<Vec<Vec<Row>>, DbError> {
         let error = match self.exchange(text).await {
             Ok(answers) => return Ok(answers),
-            // What was begun on it can't be gone on with on another; and of replicas each is as far as it is.
+            // A transaction can't continue on another connection, and another replica may have applied less of the log.
             Err((_, error)) if is_gone(&error) && !self.begun && !self.target.is_replica => error,
             Err((_, error)) => return Err(db_error(&error, false)),
         };
@@ -279,7 +279,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for MysqlConnection {
     /// Closes the socket at once if an answer is owed. The driver would first wait for it, in a task of its own; while it is in
     /// the middle of a command it does not, so one is begun.
     fn drop(&mut self) {
@@ -296,7 +296,7 @@ mod tests {
     use std::time::Duration;
 
     fn check_variables(variables: &[(&str, &str)]) -> Result<(), OpenError> {
-        let target = Target::new("mysql://u@h/d", &Options::default()).unwrap();
+        let target = MysqlTarget::new("mysql://u@h/d", &Options::default()).unwrap();
         target.check_variables(
             &variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         )
@@ -326,7 +326,7 @@ mod tests {
     fn locks_are_waited_for_in_whole_seconds() {
         let seconds = |lock_timeout| {
             let options = Options { lock_timeout, ..Options::default() };
-            Target::new("mysql://u@h/d", &options).unwrap().lock_timeout
+            MysqlTarget::new("mysql://u@h/d", &options).unwrap().lock_timeout
         };
         assert_eq!(seconds(None), 5);
         assert_eq!(seconds(Some(Duration::from_millis(20))), 1);

@@ -1,4 +1,4 @@
-//! What an error of MySQL or MariaDB means. Errors are told apart here and nowhere else. The driver's texts show no password.
+//! What an error of MySQL or MariaDB means. Only this file classifies errors. The driver's texts show no password.
 
 use crate::engine::{DbError, OpenError};
 use mysql_async::{DriverError, Error, IoError};
@@ -37,7 +37,7 @@ pub(super) fn db_error(error: &Error, raced: bool) -> DbError {
         code if READ_ONLY.contains(&code) || KILLED.contains(&code) || UNABLE.contains(&code) => {
             DbError::ConnectionLost(text)
         }
-        // Whoever sees to the database may give it back.
+        // An administrator may grant the right again.
         code if NO_RIGHT.contains(&code) => DbError::ConnectionLost(text),
         _ => DbError::InvariantViolated(text),
     }

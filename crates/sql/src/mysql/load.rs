@@ -1,12 +1,12 @@
 //! Reading state, with locks and without.
 
-use super::connect::{Connection, StatementRows};
+use super::connect::{MysqlConnection, StatementRows};
 use super::rows;
 use super::script::Script;
 use super::statements::{self, RowLock, StatementKind};
 use crate::engine::{
-    DbError, LockSet, LockedRows, Rows, SkipLockedResult, UnitLockSet, UnitRows, hold_from, key_from,
-    set_counters,
+    DbError, Deadline, LockSet, LockedRows, Rows, SkipLockedResult, UnitLockSet, UnitRows, hold_from,
+    key_from, set_counters,
 };
 use mysql_async::Row;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ struct LoadResult {
     free_holds: BTreeSet<ReservationId>,
 }
 
-impl Connection {
+impl MysqlConnection {
     /// Without locks, in one packet.
     pub(super) async fn load(&mut self, lock_set: &LockSet) -> Result<Rows, DbError> {
         let mut script = Script::new();
@@ -31,6 +31,7 @@ impl Connection {
         for (number, item, most) in short_of_units(lock_set) {
             statements::free_units(&mut script, number, item, most);
         }
+        statements::records(&mut script, &lock_set.records, RowLock::None);
         rest(&mut script, lock_set);
         let answered = self.begin(&script).await?;
         let mut rows = loaded(answered, lock_set)?.rows;
@@ -52,6 +53,7 @@ impl Connection {
         for (number, item, most) in short_of_units(lock_set) {
             statements::lock_free_units(&mut script, number, item, most);
         }
+        statements::records(&mut script, &lock_set.records, RowLock::Wait);
         statements::clock(&mut script, &self.target.clock);
         statements::items(&mut script, &lock_set.seen, RowLock::None);
         rest(&mut script, lock_set);
@@ -108,10 +110,14 @@ impl Connection {
     }
 
     /// The clock, and the earliest deadlines of all.
-    pub(super) async fn clock_and_due(&mut self, limit: usize) -> Result<(Instant, Rows), DbError> {
+    pub(super) async fn clock_and_due(
+        &mut self,
+        after: Option<Deadline>,
+        limit: usize,
+    ) -> Result<(Instant, Rows), DbError> {
         let mut script = Script::new();
         statements::clock(&mut script, &self.target.clock);
-        statements::any_due(&mut script, limit);
+        statements::any_due(&mut script, after, limit);
         let LoadResult { now, rows, .. } = loaded(self.begin(&script).await?, &LockSet::default())?;
         Ok((now.ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?, rows))
     }
@@ -147,7 +153,7 @@ fn rest(script: &mut Script<StatementKind>, lock_set: &LockSet) {
         }
     }
     if let Some(depth) = lock_set.any_due {
-        statements::any_due(script, depth);
+        statements::any_due(script, None, depth);
     }
     statements::keys(script, &lock_set.keys);
 }
@@ -172,6 +178,7 @@ fn loaded(answered: Vec<StatementRows<StatementKind>>, lock_set: &LockSet) -> Re
                 StatementKind::Paused => {
                     found.paused.insert(rows::text(row, 0)?.to_owned());
                 }
+                StatementKind::Records => found.records.push(rows::record(row)?),
                 StatementKind::Keys => found.keys.push(key_from(rows::bytes(row, 0)?)?),
                 StatementKind::Due => {
                     let number = usize::try_from(rows::figure(row, 0)?).ok();

@@ -1,8 +1,8 @@
-//! The schema: versions, one after the other, each made once whoever comes first. Instances that start at once wait for each
-//! other at a named lock, which is the server's and serves for nothing else. DDL is not transactional here: every statement of a
-//! migration can be run again, and the version is written behind the last of them.
+//! Schema migrations. Each version is made once, even if several instances start at the same time: they wait for each other at a
+//! named lock, which belongs to the server and is used for nothing else. DDL is not transactional here: every statement of a
+//! migration can be run again, and the version is written after the last of them.
 
-use super::connect::{Target, exchange};
+use super::connect::{MysqlTarget, exchange};
 use super::errors::{is_no_such_table, open_error};
 use super::rows;
 use crate::MigrationResult;
@@ -10,23 +10,18 @@ use crate::engine::{DbError, OpenError};
 use mysql_async::{Conn, Error, Row};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 4;
+pub const SCHEMA_VERSION: i32 = 1;
 
-const MIGRATIONS: [&str; 4] = [
-    include_str!("../../migrations/mysql/0001_counted.sql"),
-    include_str!("../../migrations/mysql/0002_units.sql"),
-    include_str!("../../migrations/mysql/0003_unit_histories.sql"),
-    include_str!("../../migrations/mysql/0004_long_histories.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/mysql_0001.sql")];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
-/// How long the lock is waited for, in seconds: whoever starts has a deadline of its own, whoever only migrates has time.
+/// The timeout of the lock in seconds. A server that starts has a shorter deadline of its own; a migration alone has time.
 const LOCK_SECONDS: u32 = 3_600;
 /// Named locks are the server's, so it has to say of which database.
 const LOCK_NAME: &str = "CONCAT('stockhold.', MD5(DATABASE()))";
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
-pub(super) async fn alone(target: &Target) -> Result<MigrationResult, OpenError> {
+pub(super) async fn alone(target: &MysqlTarget) -> Result<MigrationResult, OpenError> {
     let mut conn = target.connect().await?;
     let unhurried =
         format!("SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}");

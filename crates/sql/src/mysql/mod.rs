@@ -47,47 +47,18 @@ pub use statements::{ExpectedIndexUse, ROWS, plans};
 
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
-use connect::{Connection, Target};
+use connect::{MysqlConnection, MysqlTarget};
 use std::sync::Arc;
-use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Job, Store};
 
-/// A [`Store`] over MySQL or MariaDB.
-pub struct MysqlStore(SqlStore);
-
-impl MysqlStore {
-    /// Connects and brings the schema up to date. Blocks until that is done.
-    pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
-        let mysql = Mysql { target: Arc::new(Target::new(url, &options)?) };
-        Ok(Self(SqlStore::open(mysql, options)?))
-    }
-}
-
-impl Store for MysqlStore {
-    fn submit(&self, work: Job) {
-        self.0.submit(work);
-    }
-
-    fn flush(&self) {
-        self.0.flush();
-    }
-
-    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.0.published_item(item)
-    }
-
-    fn newest(&self) -> u64 {
-        self.0.newest()
-    }
-
-    fn fatal_error(&self) -> Option<String> {
-        self.0.fatal_error()
-    }
+/// Opens a store over MySQL or MariaDB: connects and brings the schema up to date. Blocks until that is done.
+pub fn open(url: &str, options: Options) -> Result<SqlStore, OpenError> {
+    let mysql = Mysql { target: Arc::new(MysqlTarget::new(url, &options)?) };
+    SqlStore::open(mysql, options)
 }
 
 /// Brings the schema up to date. Blocks until that is done.
 pub fn migrate(url: &str, options: &Options) -> Result<MigrationResult, OpenError> {
-    let target = Target::new(url, options)?;
+    let target = MysqlTarget::new(url, options)?;
     let work = async move { migrate::alone(&target).await };
     // On a thread of its own, so that it can be called from within anybody's runtime.
     let done = std::thread::spawn(move || {
@@ -98,20 +69,20 @@ pub fn migrate(url: &str, options: &Options) -> Result<MigrationResult, OpenErro
 }
 
 /// A connection that reads the books.
-pub(crate) async fn open_audit(url: &str, options: &Options) -> Result<Connection, OpenError> {
-    Connection::open_audit(&Arc::new(Target::new(url, options)?)).await
+pub(crate) async fn open_audit(url: &str, options: &Options) -> Result<MysqlConnection, OpenError> {
+    MysqlConnection::open_audit(&Arc::new(MysqlTarget::new(url, options)?)).await
 }
 
 struct Mysql {
-    target: Arc<Target>,
+    target: Arc<MysqlTarget>,
 }
 
 impl Dialect for Mysql {
-    type Session = Connection;
+    type Session = MysqlConnection;
 
     const NAME: &'static str = "mysql";
 
-    async fn open(&self) -> Result<Connection, OpenError> {
-        Connection::open(&self.target).await
+    async fn open(&self) -> Result<MysqlConnection, OpenError> {
+        MysqlConnection::open(&self.target).await
     }
 }

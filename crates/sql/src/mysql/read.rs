@@ -1,12 +1,12 @@
 //! The rest of what a session does: queries, positions, and the contract's methods in one place.
 //!
-//! Positions are given by a sequencer, after the commit: whoever wants events first numbers the committed rows that have
-//! no position, while holding the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
+//! Positions are given by a sequencer, after the commit: a reader of events first numbers the committed rows that have
+//! no position, while it holds the lock of the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
 //! that resumes after one misses nothing (what becomes visible later is numbered later), and no commit waits for
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
-use super::connect::Connection;
+use super::connect::MysqlConnection;
 use super::rows;
 use super::script::Script;
 use super::statements;
@@ -17,7 +17,7 @@ use crate::engine::{
 use core::cmp::Ordering;
 use mysql_async::Row;
 use std::collections::BTreeMap;
-use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
+use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
 use stockhold_store::{EventRow, ItemPageRequest};
 
 /// Most rows of events that are numbered at once.
@@ -25,7 +25,7 @@ const NUMBERED_AT_ONCE: usize = 8_192;
 /// Most rows of events that are read at once: each may have some hundred events, of which a page wants as many in all.
 const BATCHES_AT_ONCE: usize = 64;
 
-impl Session for Connection {
+impl Session for MysqlConnection {
     fn is_lost(&self) -> bool {
         self.is_useless()
     }
@@ -83,6 +83,16 @@ impl Session for Connection {
     async fn paused(&mut self) -> Result<Vec<String>, DbError> {
         let rows = self.rows("SELECT location FROM stockhold_pauses WHERE paused ORDER BY location").await?;
         rows.iter().map(|row| rows::text(row, 0).map(str::to_owned)).collect()
+    }
+
+    async fn record_page(
+        &mut self,
+        kind: RecordKind,
+        after: Option<&Label>,
+        limit: usize,
+    ) -> Result<Vec<Record>, DbError> {
+        let rows = self.rows(&statements::record_page(kind, after, limit)).await?;
+        rows.iter().map(rows::record).collect()
     }
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
@@ -166,8 +176,12 @@ impl Session for Connection {
         Ok(rows::int(row, 0)? != 0)
     }
 
-    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), DbError> {
-        let (now, rows) = self.clock_and_due(limit).await?;
+    async fn overdue(
+        &mut self,
+        after: Option<Deadline>,
+        limit: usize,
+    ) -> Result<(Instant, Vec<Deadline>), DbError> {
+        let (now, rows) = self.clock_and_due(after, limit).await?;
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
     }
 
@@ -202,7 +216,7 @@ impl Session for Connection {
     }
 }
 
-impl Connection {
+impl MysqlConnection {
     /// The rows of all statements of a text, of which one has rows.
     async fn rows(&mut self, text: &str) -> Result<Vec<Row>, DbError> {
         Ok(self.query(text).await?.concat())

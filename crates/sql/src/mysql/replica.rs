@@ -3,7 +3,7 @@
 //! Positions are global transaction ids: for each domain the server that wrote last and the number it gave. MySQL's are sets of
 //! another form and are not understood here.
 
-use super::connect::{Connection, Target};
+use super::connect::{MysqlConnection, MysqlTarget};
 use crate::engine::{DbError, LogPosition, OpenError, Options, Replica, ReplicaDialect, ReplicaStore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,39 +20,39 @@ pub(crate) fn open_with_replica(
     options: &Options,
 ) -> Result<ReplicaStore, OpenError> {
     let pair = MysqlReplica {
-        primary: Arc::new(Target::new(url, options)?),
-        replica: Arc::new(Target::of_replica(&replica.url, options)?),
+        primary: Arc::new(MysqlTarget::new(url, options)?),
+        replica: Arc::new(MysqlTarget::of_replica(&replica.url, options)?),
     };
     ReplicaStore::start(primary, pair, replica.staleness)
 }
 
 struct MysqlReplica {
-    primary: Arc<Target>,
-    replica: Arc<Target>,
+    primary: Arc<MysqlTarget>,
+    replica: Arc<MysqlTarget>,
 }
 
 impl ReplicaDialect for MysqlReplica {
-    type Session = Connection;
+    type Session = MysqlConnection;
 
-    async fn primary(&self) -> Result<Connection, OpenError> {
-        Connection::open(&self.primary).await
+    async fn primary(&self) -> Result<MysqlConnection, OpenError> {
+        MysqlConnection::open(&self.primary).await
     }
 
-    async fn replica(&self) -> Result<Connection, OpenError> {
-        Connection::open(&self.replica).await
+    async fn replica(&self) -> Result<MysqlConnection, OpenError> {
+        MysqlConnection::open(&self.replica).await
     }
 
-    async fn committed(&self, primary: &mut Connection) -> Result<LogPosition, DbError> {
+    async fn committed(&self, primary: &mut MysqlConnection) -> Result<LogPosition, DbError> {
         position(primary, COMMITTED).await
     }
 
     /// One that has never followed anybody has no position.
-    async fn applied(&self, replica: &mut Connection) -> Result<Option<LogPosition>, DbError> {
+    async fn applied(&self, replica: &mut MysqlConnection) -> Result<Option<LogPosition>, DbError> {
         Ok(Some(position(replica, APPLIED).await?).filter(|position| *position != LogPosition::default()))
     }
 }
 
-async fn position(connection: &mut Connection, query: &str) -> Result<LogPosition, DbError> {
+async fn position(connection: &mut MysqlConnection, query: &str) -> Result<LogPosition, DbError> {
     let rows = connection.query(query).await?.concat();
     let text = rows.first().and_then(|row| row.get_opt::<String, _>(0)).and_then(Result::ok);
     let ids = text.ok_or_else(|| DbError::InvariantViolated("a server without a position".to_owned()))?;

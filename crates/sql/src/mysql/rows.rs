@@ -7,8 +7,8 @@ use core::str::FromStr;
 use mysql_async::{Row, Value};
 use std::sync::Arc;
 use stockhold_domain::{
-    Instant, Item, ItemKey, Label, Mode, Place, ReservationId, Seconds, Settings, Status, StockCounters,
-    Unit, UnitStatus,
+    Instant, Item, ItemKey, Label, Mode, Place, Record, RecordKey, RecordKind, RecordValue, ReservationId,
+    Seconds, Settings, Status, StockCounters, Unit, UnitStatus,
 };
 
 /// The columns of an item, in the order that [`item`] reads and the writes give.
@@ -119,6 +119,23 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
         version: figure(row, 13)?,
         paused: int(row, 14)? != 0,
         created_at: instant(row, 15)?,
+    })
+}
+
+/// The columns of a record, in the order that [`record`] reads.
+pub(super) const RECORD_COLUMNS: &str = "kind,id,version,value";
+
+/// A record from its row.
+pub(super) fn record(row: &Row) -> Result<Record, DbError> {
+    let kind = text(row, 0)?;
+    let value = some_bytes(row, 3)?.map(RecordValue::new).transpose();
+    Ok(Record {
+        key: RecordKey {
+            kind: RecordKind::from_name(kind).ok_or_else(|| wrong(row, 0, kind))?,
+            id: label(row, 1)?,
+        },
+        version: figure(row, 2)?,
+        value: value.map_err(|error| wrong(row, 3, error))?,
     })
 }
 

@@ -1,8 +1,8 @@
-//! Statements that are sent together: text in packets, and beside each statement what it is, so that its rows or its error
-//! find whoever they are for.
+//! Statements that are sent together: their text in packets, and the kind of each statement, by which its rows or its error are
+//! handled.
 
 use core::fmt::Write;
-use stockhold_domain::{ItemKey, ReservationId};
+use stockhold_domain::{ItemKey, RecordKey, ReservationId};
 
 /// Text after which a script goes on in another packet, which costs a round trip: a server takes no larger packet than it was
 /// told to.
@@ -151,6 +151,13 @@ pub(super) fn key(text: &mut String, key: &ItemKey) {
     hex(text, key.location().as_bytes());
     text.push(',');
     hex(text, key.sku().as_bytes());
+}
+
+/// Kind and id of a record.
+pub(super) fn record_key(text: &mut String, key: &RecordKey) {
+    hex(text, key.kind.name().as_bytes());
+    text.push(',');
+    hex(text, key.id.as_str().as_bytes());
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 //! planner from walking anything else. At READ COMMITTED a row that is not there locks nothing, and a row that was waited for
 //! is read again.
 
-use super::rows::{ITEM_COLUMNS, UNIT_COLUMNS};
+use super::rows::{ITEM_COLUMNS, RECORD_COLUMNS, UNIT_COLUMNS};
 use super::script::{self, Bulk, Script, hex, id, int, key};
 use crate::engine::{BATCH_LINES, Deadline};
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Instant, ItemKey, KeyHash, Label, ReservationId};
+use stockhold_domain::{Instant, ItemKey, KeyHash, Label, RecordKey, RecordKind, ReservationId};
 
 /// The store's clock, in microseconds. Read when it is evaluated, where `NOW` is when its statement began.
 pub(super) const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
@@ -42,6 +42,7 @@ pub(super) enum StatementKind {
     AllUnits(usize),
     UnitFigures(usize),
     LastUnit(usize),
+    Records,
 }
 
 /// How rows are read.
@@ -71,8 +72,8 @@ impl RowLock {
     }
 }
 
-/// Begins, and locks the pauses if they are asked for. The lock of one row stands for all of them: whoever waits for it to
-/// set one keeps those who come later from reading any.
+/// Begins, and locks the pauses if they are needed. The lock of one row protects all of them: a writer that waits for it has
+/// its turn before the readers that come later.
 pub(super) fn begin(script: &mut Script<StatementKind>, reads_pauses: bool, sets_pauses: bool) {
     script.add(StatementKind::Begin).push_str("START TRANSACTION");
     if reads_pauses || sets_pauses {
@@ -109,6 +110,43 @@ pub(super) fn free_holds(script: &mut Script<StatementKind>, ids: &BTreeSet<Rese
     script.add_rows(&read(StatementKind::FreeHolds, HEAD, RowLock::Skip.tail()), ids, |text, one| {
         id(text, *one);
     });
+}
+
+/// Records, in the order of their names.
+pub(super) fn records(script: &mut Script<StatementKind>, keys: &BTreeSet<RecordKey>, lock: RowLock) {
+    const HEAD: &str =
+        "SELECT kind,id,version,value FROM stockhold_records FORCE INDEX (PRIMARY) WHERE (kind,id) IN (";
+    script.add_rows(&read(StatementKind::Records, HEAD, lock.tail()), keys, |text, one| {
+        text.push('(');
+        script::record_key(text, one);
+        text.push(')');
+    });
+}
+
+/// Records of a kind that are not deleted, in the order of their ids.
+pub(super) fn record_page(kind: RecordKind, after: Option<&Label>, limit: usize) -> String {
+    let mut text =
+        format!("SELECT {RECORD_COLUMNS} FROM stockhold_records FORCE INDEX (PRIMARY) WHERE kind=");
+    hex(&mut text, kind.name().as_bytes());
+    text.push_str(" AND id>");
+    hex(&mut text, after.map_or("", Label::as_str).as_bytes());
+    let _ = write!(text, " AND value IS NOT NULL ORDER BY id LIMIT {limit}");
+    text
+}
+
+/// All records behind one, in the order of their names.
+pub(super) fn record_rows(after: Option<&RecordKey>, limit: usize) -> String {
+    let mut text = format!("SELECT {RECORD_COLUMNS} FROM stockhold_records FORCE INDEX (PRIMARY)");
+    if let Some(after) = after {
+        text.push_str(" WHERE kind>");
+        hex(&mut text, after.kind.name().as_bytes());
+        text.push_str(" OR kind=");
+        hex(&mut text, after.kind.name().as_bytes());
+        text.push_str(" AND id>");
+        hex(&mut text, after.id.as_str().as_bytes());
+    }
+    let _ = write!(text, " ORDER BY kind,id LIMIT {limit}");
+    text
 }
 
 pub(super) fn clock(script: &mut Script<StatementKind>, clock: &str) {
@@ -165,9 +203,9 @@ fn of_item(text: &mut String, item: &ItemKey) {
     hex(text, item.sku().as_bytes());
 }
 
-/// Units of the item of this number, locked in the order of their ids, each with its entry in the order of claims: whoever walks
-/// along that passes by an entry that is locked, and keeps the lock of one that is not until it ends, though it can't have the
-/// unit. Whoever has the unit has to change the entry.
+/// Locks units of the item of this number in the order of their ids, each with its entry in the index of claims. A transaction
+/// that scans this index skips a locked entry. It keeps the lock of an entry that is not locked until its end, even if it can't
+/// lock the unit, and the transaction that has locked the unit has to change the entry.
 pub(super) fn named_units(
     script: &mut Script<StatementKind>,
     number: usize,
@@ -217,7 +255,7 @@ pub(super) fn lock_free_units(
 ) {
     let text = script.add(StatementKind::Begin);
     text.push_str(
-        "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
+        "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
     let _ = write!(text, ")>={},(", most.saturating_add(PLENTY));
@@ -242,7 +280,7 @@ pub(super) fn unit_figures(script: &mut Script<StatementKind>, number: usize, it
     let text = script.add(StatementKind::UnitFigures(number));
     text.push_str(
         "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
-         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_figures FORCE INDEX (PRIMARY)",
+         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
 }
@@ -284,13 +322,19 @@ pub(super) fn one_unit(item: &ItemKey, unit: &Label) -> String {
     text
 }
 
-/// The earliest deadlines of all.
-pub(super) fn any_due(script: &mut Script<StatementKind>, depth: usize) {
-    let _ = write!(
-        script.add(StatementKind::AnyDue),
-        "SELECT due,id FROM stockhold_active_lines FORCE INDEX (active_lines_due) WHERE due IS NOT NULL \
-         ORDER BY due,id LIMIT {depth}"
+/// The earliest deadlines of all reservations, or the earliest ones after a deadline.
+pub(super) fn any_due(script: &mut Script<StatementKind>, after: Option<Deadline>, depth: usize) {
+    let text = script.add(StatementKind::AnyDue);
+    text.push_str(
+        "SELECT due,id FROM stockhold_active_lines FORCE INDEX (active_lines_due) WHERE due IS NOT NULL",
     );
+    if let Some((due, reservation)) = after {
+        let due = due.micros();
+        let _ = write!(text, " AND due>={due} AND (due>{due} OR id>");
+        id(text, reservation);
+        text.push(')');
+    }
+    let _ = write!(text, " ORDER BY due,id LIMIT {depth}");
 }
 
 /// Items after a key in order of (location, SKU), of one location or of all.
@@ -337,7 +381,8 @@ pub(super) fn scan(
     text
 }
 
-/// Likewise those with a line of a SKU: those whose first line is of it, and those that have another line of it, in one order.
+/// A page of the reservations with a line of a SKU: the newest of those whose first line is of it and of those with another line
+/// of it.
 pub(super) fn scan_sku(
     sku: &Label,
     status: Option<u8>,
@@ -451,7 +496,7 @@ pub(super) fn line(text: &mut String, item: &ItemKey, (expires_at, of): Deadline
     id(text, of);
 }
 
-/// A statement and the index that its plan has to go through, for whoever looks at its plan.
+/// A statement and the index that its plan has to use. Tests check the plans.
 #[derive(Clone, Debug)]
 pub struct ExpectedIndexUse {
     /// What it is for.
@@ -497,6 +542,7 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
             free_units(script, 0, item, ids_of_units.len());
         }
     };
+    let last_due = ids.last().map(|id| (Instant::from_micros(i64::from(rows)), *id));
     let mut claim = Script::new();
     if let Some(item) = &unit_item {
         lock_free_units(&mut claim, 0, item, ids_of_units.len());
@@ -527,7 +573,8 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
         plan("look keys up", "PRIMARY", text(&|script| keys(script, &hashes))),
         plan("deadlines of items", "PRIMARY", text(&|script| due(script, &depths))),
         plan("delete lines", "PRIMARY", text(&|script| lines(script))),
-        plan("sweep", "active_lines_due", text(&|script| any_due(script, 500))),
+        plan("sweep", "active_lines_due", text(&|script| any_due(script, None, 500))),
+        plan("sweep after a deadline", "active_lines_due", text(&|script| any_due(script, last_due, 500))),
         plan("an owner's list", "holds_by_owner", scan(label(7).as_ref(), Some(0), None, 50)),
         plan(
             "a SKU's list",

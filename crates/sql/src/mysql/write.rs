@@ -1,10 +1,10 @@
 //! What the commands of a batch changed, written at once: many rows to a statement, all statements in one packet, and COMMIT
 //! behind them.
 
-use super::connect::{Connection, PacketError};
+use super::connect::{MysqlConnection, PacketError};
 use super::errors::{db_error, db_error_at_commit};
 use super::rows;
-use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option};
+use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option, record_key};
 use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
-use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode};
+use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode, Record};
 use stockhold_store::{UNIT_HISTORY_LIMIT, for_each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
@@ -48,6 +48,22 @@ safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUE
 version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
     Some(2),
 );
+const DELETE_ITEMS: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_items FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_items FORCE INDEX (PRIMARY) USING (location,sku)",
+        Some(1),
+    )
+};
+const DELETE_FIGURES: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_unit_counters FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_unit_counters FORCE INDEX (PRIMARY) USING (location,sku)",
+        None,
+    )
+};
 const HOLDS: &str = "INSERT INTO stockhold_holds (id,status,expires_at,owner_id,sku,history,body) VALUES ";
 const INSERT_HOLDS: Bulk<Step> = write(HOLDS, "", None);
 /// The history always grows.
@@ -79,7 +95,7 @@ const DELETE_UNITS: Bulk<Step> = Bulk {
     )
 };
 const ADD_FIGURES: Bulk<Step> = write(
-    "INSERT INTO stockhold_unit_figures (location,sku,part,total_units,held,confirmed_sold,active,decided_at) VALUES ",
+    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,total_units,held,confirmed_sold,active,decided_at) VALUES ",
     " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
 confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
 decided_at=GREATEST(decided_at,VALUES(decided_at))",
@@ -98,10 +114,15 @@ const PAUSES: Bulk<Step> = write(
     " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
     None,
 );
+const RECORDS: &str = "INSERT INTO stockhold_records (kind,id,version,value) VALUES ";
+const INSERT_RECORDS: Bulk<Step> = Bulk { step: Step::Raced, ..write(RECORDS, "", None) };
+/// The version always changes.
+const UPDATE_RECORDS: Bulk<Step> =
+    write(RECORDS, " ON DUPLICATE KEY UPDATE version=VALUES(version),value=VALUES(value)", Some(2));
 const KEYS: Bulk<Step> =
     Bulk { step: Step::Raced, ..write("INSERT INTO stockhold_keys (hash,used_at,body) VALUES ", "", None) };
 
-impl Connection {
+impl MysqlConnection {
     /// Sends every write of the batch and COMMIT: in one packet, unless they are longer than one may be.
     pub(super) async fn write_and_commit(
         &mut self,
@@ -140,6 +161,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     let rows = events(&mut script, changes.events);
     let rows_of_units = rows_of_units(changes.events, &rows);
     let unit = |text: &mut String, row: &UnitRow<'_>| unit(text, row, &rows_of_units);
+    script.add_rows(&DELETE_ITEMS, changes.deleted_items.iter().copied(), key);
+    script.add_rows(&DELETE_FIGURES, changes.deleted_figures.iter().copied(), key);
     script.add_rows(&INSERT_ITEMS, &changes.new_items, |text, one| item(text, one));
     script.add_rows(&UPDATE_ITEMS, &changes.changed_items, |text, one| item(text, one));
     let mut new_holds = changes.new_holds.clone();
@@ -180,6 +203,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         hex(text, location.as_bytes());
         let _ = write!(text, ",{})", u8::from(*paused));
     });
+    script.add_rows(&INSERT_RECORDS, &changes.new_records, |text, one| record(text, one));
+    script.add_rows(&UPDATE_RECORDS, &changes.changed_records, |text, one| record(text, one));
     script.add_rows(&KEYS, &changes.keys, |text, record| {
         text.push('(');
         hex(text, &record.hash.0.to_be_bytes());
@@ -267,6 +292,14 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
     text.push(',');
     option(text, settings.metadata.as_deref(), |text, metadata| hex(text, metadata.as_bytes()));
     let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());
+}
+
+fn record(text: &mut String, record: &Record) {
+    text.push('(');
+    record_key(text, &record.key);
+    let _ = write!(text, ",{},", record.version);
+    option(text, record.value.as_ref(), |text, value| hex(text, value.as_bytes()));
+    text.push(')');
 }
 
 fn unit_key(text: &mut String, item: &ItemKey, unit: &Label) {

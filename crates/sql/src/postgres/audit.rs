@@ -1,12 +1,12 @@
 //! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
 };
 use crate::engine::{DbError, event_bucket, item_body, item_from, key_bucket};
-use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, ReservationId, bucket_of};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId, bucket_of};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 type Param<'a> = &'a (dyn ToSql + Sync);
 
-impl Connection {
+impl PostgresConnection {
     async fn rows_of(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DbError> {
         Ok(self.client.query(text, params).await?)
     }
@@ -38,7 +38,7 @@ impl Connection {
     }
 }
 
-impl AuditSession for Connection {
+impl AuditSession for PostgresConnection {
     async fn begin_snapshot(&mut self) -> Result<(), DbError> {
         Ok(self.client.batch_execute(BEGIN).await?)
     }
@@ -213,6 +213,14 @@ impl AuditSession for Connection {
         found.iter().map(key).collect()
     }
 
+    async fn record_rows(&mut self, after: Option<&RecordKey>, limit: usize) -> Result<Vec<Record>, DbError> {
+        let (kind, id) = after.map_or(("", ""), |key| (key.kind.name(), key.id.as_str()));
+        let text = "SELECT kind, id, version, value FROM stockhold.records WHERE (kind, id) > ($1, $2)
+             ORDER BY kind, id LIMIT $3";
+        let found = self.rows_of(text, &[&kind, &id, &rows::rows(limit)]).await?;
+        found.iter().map(rows::record).collect()
+    }
+
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
         self.client.batch_execute(BEGIN_ARCHIVE_DELETION).await?;
         self.begun = true;
@@ -220,7 +228,7 @@ impl AuditSession for Connection {
     }
 
     async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
-        let ArchiveDeletion { from, opening, rows: count, holds, balances, pauses } = deletion;
+        let ArchiveDeletion { from, opening, rows: count, holds, balances, deleted, pauses } = deletion;
         let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
         self.exactly(
             holds.len(),
@@ -257,6 +265,14 @@ impl AuditSession for Connection {
         )
         .await?;
         self.stand_instead(balances, pauses).await?;
+        self.client
+            .execute(
+                "DELETE FROM stockhold.archived_items a
+                 USING unnest($1::smallint[], $2::text[], $3::text[]) AS gone (bucket, location, sku)
+                 WHERE a.bucket = gone.bucket AND a.location = gone.location AND a.sku = gone.sku",
+                &ItemKeys::of(deleted.iter()).params(),
+            )
+            .await?;
         self.exactly(
             1,
             "UPDATE stockhold.archived SET position = $1, at = $2",
@@ -267,7 +283,7 @@ impl AuditSession for Connection {
     }
 }
 
-impl Connection {
+impl PostgresConnection {
     async fn stand_instead(
         &self,
         balances: &[ItemBalance],

@@ -27,7 +27,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
 /// Where the database is and who connects.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct PostgresTarget {
     config: tokio_postgres::Config,
     /// What encrypts the connection, if anything is to.
     tls: Option<MakeRustlsConnect>,
@@ -37,7 +37,7 @@ pub(super) struct Target {
     pub(super) clock: String,
 }
 
-impl Target {
+impl PostgresTarget {
     pub(super) fn new(url: &str, options: &Options) -> Result<Self, OpenError> {
         let asked = tls::TlsOptions::of(url)?;
         let mut config: tokio_postgres::Config = asked.url.parse().map_err(|error| unparsed(&error))?;
@@ -119,7 +119,7 @@ impl Driver {
                         }
                     }
                     Ok(_) => {}
-                    // Whoever waits for an answer is told the same, and handles it.
+                    // The caller that waits for an answer gets the same error, and handles it.
                     Err(_) => return,
                 }
             }
@@ -135,7 +135,7 @@ impl Drop for Driver {
 }
 
 /// An open connection that is ready for batches.
-pub(crate) struct Connection {
+pub(crate) struct PostgresConnection {
     pub(super) client: Client,
     pub(super) statements: Statements,
     driver: Driver,
@@ -143,9 +143,9 @@ pub(crate) struct Connection {
     pub(super) begun: bool,
 }
 
-impl Connection {
+impl PostgresConnection {
     /// Opens, migrates, prepares; all of it within the deadlines.
-    pub(super) async fn open(target: &Target, options: &Options) -> Result<Self, OpenError> {
+    pub(super) async fn open(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let within = options.connect_timeout + options.batch_deadline;
         let opened = tokio::time::timeout(within, Box::pin(Self::open_slowly(target, options))).await;
         opened.unwrap_or_else(|_| {
@@ -153,7 +153,7 @@ impl Connection {
         })
     }
 
-    async fn open_slowly(target: &Target, options: &Options) -> Result<Self, OpenError> {
+    async fn open_slowly(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
         ready(&client, options).await?;
         migrate::migrate(&client).await?;
@@ -167,7 +167,7 @@ impl Connection {
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
-    pub(super) async fn open_audit(target: &Target, options: &Options) -> Result<Self, OpenError> {
+    pub(super) async fn open_audit(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
         ready(&client, options).await?;
         migrate::expect(&client).await?;
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// Opens one to a standby that is read, all of it within the deadlines.
-    pub(super) async fn open_replica(target: &Target, options: &Options) -> Result<Self, OpenError> {
+    pub(super) async fn open_replica(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let opened = async {
             let (client, driver) = target.connect().await?;
             settle(&client, options).await?;

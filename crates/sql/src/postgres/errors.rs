@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means. Errors are told apart here and nowhere else. The driver's texts show no password.
+//! What an error of PostgreSQL means. Only this file classifies errors. The driver's texts show no password.
 
 use crate::engine::{DbError, OpenError};
 use tokio_postgres::Error;
@@ -6,7 +6,7 @@ use tokio_postgres::error::{DbError as ServerError, SqlState};
 
 /// Rows that two instances may make at once, there being none to lock: the second runs again and sees the first. Every
 /// other row is made under the lock of something that exists, or has an id that nobody else has.
-const RACED_FOR: [&str; 2] = ["keys_pkey", "items_pkey"];
+const RACED_FOR: [&str; 3] = ["keys_pkey", "items_pkey", "records_pkey"];
 
 /// Violations of constraints, deferred ones at COMMIT.
 const CONSTRAINTS: &str = "23";
@@ -21,7 +21,7 @@ impl From<Error> for DbError {
                 return Self::Deadlock(text);
             }
             SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => return Self::LockTimeout(text),
-            // Whoever sees to the database may give rights back.
+            // An administrator may grant the rights again.
             SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INSUFFICIENT_PRIVILEGE => {
                 return Self::ConnectionLost(text);
             }

@@ -1,7 +1,7 @@
 //! Reading state, with locks and without.
 
-use super::connect::Connection;
-use super::rows::{self, HoldArrays, ItemArrays, KeyArrays};
+use super::connect::PostgresConnection;
+use super::rows::{self, HoldArrays, ItemArrays, KeyArrays, RecordArrays};
 use super::units;
 use crate::engine::{DbError, Deadline, LockSet, LockedRows, Rows, SkipLockedResult, hold_from, key_from};
 use core::future::Future;
@@ -18,7 +18,7 @@ const BEGIN_READING_PAUSES: &str =
 const BEGIN_SETTING_PAUSES: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE stockhold.pauses IN EXCLUSIVE MODE";
 
-impl Connection {
+impl PostgresConnection {
     /// Runs a statement over arrays, unless they are empty.
     pub(super) async fn query(
         &self,
@@ -37,14 +37,17 @@ impl Connection {
         let s = &self.statements;
         let items = ItemArrays::new(lock_set.all_items());
         let holds = HoldArrays::new(&lock_set.holds);
-        let (items, holds, rest, free) = tokio::try_join!(
+        let records = RecordArrays::new(lock_set.records.iter());
+        let (items, holds, rest, free, records) = tokio::try_join!(
             biased;
             self.query(&s.read_items, items.keys.len(), items.params()),
             self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             self.load_unlocked(lock_set),
             self.read_free_units(&lock_set.units),
+            self.query(&s.read_records, records.ids.len(), vec![&records.kinds, &records.ids]),
         )?;
         let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        rows.records = records.iter().map(rows::record).collect::<Result<_, _>>()?;
         units::put(&mut rows, free);
         self.count_all(&mut rows.items).await?;
         Ok(rows)
@@ -60,12 +63,14 @@ impl Connection {
         let items = ItemArrays::new(lock_set.items.iter());
         let holds = HoldArrays::new(&lock_set.holds);
         let seen = ItemArrays::new(lock_set.seen.iter());
-        let ((), items, holds, locked, clock, seen, rest) = tokio::try_join!(
+        let records = RecordArrays::new(lock_set.records.iter());
+        let ((), items, holds, locked, records, clock, seen, rest) = tokio::try_join!(
             biased;
             this.begin(lock_set, begun),
             this.query(&s.lock_items, items.keys.len(), items.params()),
             this.query(&s.lock_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             this.lock_units(&lock_set.units),
+            this.query(&s.lock_records, records.ids.len(), vec![&records.kinds, &records.ids]),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[]).await?) },
             this.query(&s.read_items, seen.keys.len(), seen.params()),
             this.load_unlocked(lock_set),
@@ -76,6 +81,7 @@ impl Connection {
             rows.items.push(rows::item(row)?);
         }
         units::put(&mut rows, locked);
+        rows.records = records.iter().map(rows::record).collect::<Result<_, _>>()?;
         Ok(LockedRows {
             now: Instant::from_micros(clock.try_get(0)?),
             serial: u64::try_from(serial)
@@ -169,7 +175,9 @@ impl Connection {
     }
 
     async fn any_due(&self, depth: usize) -> Result<BTreeSet<Deadline>, DbError> {
-        let rows = self.query(&self.statements.read_any_due, depth, vec![&rows::rows(depth)]).await?;
+        let (due, id) = rows::after(None);
+        let limit = rows::rows(depth);
+        let rows = self.query(&self.statements.read_any_due, depth, vec![&limit, &due, &id]).await?;
         rows.iter().map(rows::deadline).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! The schema: versions, one after the other, each made once whoever comes first. Instances that start at once wait for
-//! each other at the row that has the version.
+//! Schema migrations. Each version is made once, even if several instances start at the same time: they wait for each other at
+//! the lock of the row that has the version.
 
-use super::connect::{Target, ready};
+use super::connect::{PostgresTarget, ready};
 use super::errors::open_error;
 use crate::MigrationResult;
 use crate::engine::{OpenError, Options};
@@ -9,14 +9,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 /// The schema that this program knows: the number of its last migration.
-pub const SCHEMA_VERSION: i32 = 4;
+pub const SCHEMA_VERSION: i32 = 1;
 
-const MIGRATIONS: [&str; 4] = [
-    include_str!("../../migrations/0001_counted.sql"),
-    include_str!("../../migrations/0002_units.sql"),
-    include_str!("../../migrations/0003_packed_events.sql"),
-    include_str!("../../migrations/0004_unit_histories.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres_0001.sql")];
 const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 
 /// Instances that start at once trip over each other's `CREATE … IF NOT EXISTS`, which is not atomic; each trip means
@@ -24,7 +19,7 @@ const _: () = assert!(MIGRATIONS.len() == SCHEMA_VERSION as usize);
 const TRIES: u32 = 10;
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
-pub(super) async fn alone(target: &Target, options: &Options) -> Result<MigrationResult, OpenError> {
+pub(super) async fn alone(target: &PostgresTarget, options: &Options) -> Result<MigrationResult, OpenError> {
     let (client, _driver) = target.connect().await?;
     ready(&client, options).await?;
     let unhurried = client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await;

@@ -34,46 +34,17 @@ pub use statements::{ExpectedPlan, PLANS};
 
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
-use connect::{Connection, Target};
-use stockhold_domain::{Item, ItemKey};
-use stockhold_store::{Job, Store};
+use connect::{PostgresConnection, PostgresTarget};
 
-/// A [`Store`] over PostgreSQL.
-pub struct PostgresStore(SqlStore);
-
-impl PostgresStore {
-    /// Connects and brings the schema up to date. Blocks until that is done.
-    pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
-        let postgres = Postgres { target: Target::new(url, &options)?, options: options.clone() };
-        Ok(Self(SqlStore::open(postgres, options)?))
-    }
-}
-
-impl Store for PostgresStore {
-    fn submit(&self, work: Job) {
-        self.0.submit(work);
-    }
-
-    fn flush(&self) {
-        self.0.flush();
-    }
-
-    fn published_item(&self, item: &ItemKey) -> Option<Option<Item>> {
-        self.0.published_item(item)
-    }
-
-    fn newest(&self) -> u64 {
-        self.0.newest()
-    }
-
-    fn fatal_error(&self) -> Option<String> {
-        self.0.fatal_error()
-    }
+/// Opens a store over PostgreSQL: connects and brings the schema up to date. Blocks until that is done.
+pub fn open(url: &str, options: Options) -> Result<SqlStore, OpenError> {
+    let postgres = Postgres { target: PostgresTarget::new(url, &options)?, options: options.clone() };
+    SqlStore::open(postgres, options)
 }
 
 /// Brings the schema up to date. Blocks until that is done.
 pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError> {
-    let target = Target::new(url, &options)?;
+    let target = PostgresTarget::new(url, &options)?;
     let work = async move { migrate::alone(&target, &options).await };
     // On a thread of its own, so that it can be called from within anybody's runtime.
     let done = std::thread::spawn(move || {
@@ -84,21 +55,21 @@ pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError
 }
 
 /// A connection that reads the books.
-pub(crate) async fn open_audit(url: &str, options: &Options) -> Result<Connection, OpenError> {
-    Connection::open_audit(&Target::new(url, options)?, options).await
+pub(crate) async fn open_audit(url: &str, options: &Options) -> Result<PostgresConnection, OpenError> {
+    PostgresConnection::open_audit(&PostgresTarget::new(url, options)?, options).await
 }
 
 struct Postgres {
-    target: Target,
+    target: PostgresTarget,
     options: Options,
 }
 
 impl Dialect for Postgres {
-    type Session = Connection;
+    type Session = PostgresConnection;
 
     const NAME: &'static str = "postgres";
 
-    async fn open(&self) -> Result<Connection, OpenError> {
-        Connection::open(&self.target, &self.options).await
+    async fn open(&self) -> Result<PostgresConnection, OpenError> {
+        PostgresConnection::open(&self.target, &self.options).await
     }
 }

@@ -1,19 +1,19 @@
 //! The rest of what a session does: queries, positions, and the contract's methods in one place.
 //!
-//! Positions are given by a sequencer, after the commit: whoever wants events first numbers the committed rows that have
-//! no position, while holding the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
+//! Positions are given by a sequencer, after the commit: a reader of events first numbers the committed rows that have
+//! no position, while it holds the lock of the sequencer's one row. So positions are dense (they are counted, not drawn), a reader
 //! that resumes after one misses nothing (what becomes visible later is numbered later), and no commit waits for
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::load::hold;
 use super::rows::{self, column, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
     ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
 };
-use stockhold_domain::{Instant, Item, ItemKey, Label, ReservationId, Unit};
+use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
 use stockhold_store::{EventRow, ItemPageRequest};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -25,7 +25,7 @@ const BEGIN_NUMBERING: &str =
 /// Most rows of events that are numbered at once.
 const NUMBERED_AT_ONCE: usize = 8_192;
 
-impl Session for Connection {
+impl Session for PostgresConnection {
     fn is_lost(&self) -> bool {
         self.client.is_closed()
     }
@@ -39,7 +39,7 @@ impl Session for Connection {
     }
 
     async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<CommitOutcome, DbError> {
-        self.write_and_commit(changes, sent).await
+        Box::pin(self.write_and_commit(changes, sent)).await
     }
 
     async fn roll_back(&mut self) -> Result<(), DbError> {
@@ -87,6 +87,18 @@ impl Session for Connection {
     async fn paused(&mut self) -> Result<Vec<String>, DbError> {
         let rows = self.client.query(&self.statements.paused, &[]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn record_page(
+        &mut self,
+        kind: RecordKind,
+        after: Option<&Label>,
+        limit: usize,
+    ) -> Result<Vec<Record>, DbError> {
+        let after = after.map_or("", Label::as_str);
+        let page = &self.statements.record_page;
+        let rows = self.client.query(page, &[&kind.name(), &after, &rows::rows(limit)]).await?;
+        rows.iter().map(rows::record).collect()
     }
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
@@ -175,8 +187,13 @@ impl Session for Connection {
         Ok(self.client.query_one(&self.statements.look_for_mark, &[]).await?.try_get(0)?)
     }
 
-    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), DbError> {
-        let rows = self.client.query(&self.statements.read_overdue, &[&rows::rows(limit)]).await?;
+    async fn overdue(
+        &mut self,
+        after: Option<Deadline>,
+        limit: usize,
+    ) -> Result<(Instant, Vec<Deadline>), DbError> {
+        let (due, id) = rows::after(after);
+        let rows = self.client.query(&self.statements.read_overdue, &[&rows::rows(limit), &due, &id]).await?;
         let first =
             rows.first().ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?;
         let now = Instant::from_micros(first.try_get("now")?);

@@ -4,7 +4,7 @@
 //! control file, which it writes with its next checkpoint: after a failover it may not be read for some minutes.
 
 use super::Postgres;
-use super::connect::{Connection, Target};
+use super::connect::{PostgresConnection, PostgresTarget};
 use crate::engine::{DbError, LogPosition, OpenError, Options, Replica, ReplicaDialect, ReplicaStore};
 use std::sync::Arc;
 use stockhold_store::Store;
@@ -25,42 +25,42 @@ pub(crate) fn open_with_replica(
     replica: &Replica,
     options: &Options,
 ) -> Result<ReplicaStore, OpenError> {
-    let primary_target = Target::new(url, options)?;
+    let primary_target = PostgresTarget::new(url, options)?;
     let pair = PostgresReplica {
         primary: Postgres { target: primary_target, options: options.clone() },
-        replica: Target::new(&replica.url, options)?,
+        replica: PostgresTarget::new(&replica.url, options)?,
     };
     ReplicaStore::start(primary, pair, replica.staleness)
 }
 
 struct PostgresReplica {
     primary: Postgres,
-    replica: Target,
+    replica: PostgresTarget,
 }
 
 impl ReplicaDialect for PostgresReplica {
-    type Session = Connection;
+    type Session = PostgresConnection;
 
-    async fn primary(&self) -> Result<Connection, OpenError> {
-        Connection::open(&self.primary.target, &self.primary.options).await
+    async fn primary(&self) -> Result<PostgresConnection, OpenError> {
+        PostgresConnection::open(&self.primary.target, &self.primary.options).await
     }
 
-    async fn replica(&self) -> Result<Connection, OpenError> {
-        Connection::open_replica(&self.replica, &self.primary.options).await
+    async fn replica(&self) -> Result<PostgresConnection, OpenError> {
+        PostgresConnection::open_replica(&self.replica, &self.primary.options).await
     }
 
-    async fn committed(&self, primary: &mut Connection) -> Result<LogPosition, DbError> {
+    async fn committed(&self, primary: &mut PostgresConnection) -> Result<LogPosition, DbError> {
         let position = position(primary, COMMITTED).await?;
         position.ok_or_else(|| DbError::InvariantViolated("the primary has no position".to_owned()))
     }
 
-    async fn applied(&self, replica: &mut Connection) -> Result<Option<LogPosition>, DbError> {
+    async fn applied(&self, replica: &mut PostgresConnection) -> Result<Option<LogPosition>, DbError> {
         position(replica, APPLIED).await
     }
 }
 
 /// Timeline and place, in one round trip; `None` when there is no such row.
-async fn position(connection: &Connection, query: &str) -> Result<Option<LogPosition>, DbError> {
+async fn position(connection: &PostgresConnection, query: &str) -> Result<Option<LogPosition>, DbError> {
     let messages = connection.client.simple_query(query).await?;
     let row = messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),

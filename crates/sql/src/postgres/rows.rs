@@ -5,8 +5,8 @@ use crate::engine::{DbError, Deadline, attributes_from, key_bucket};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Instant, Item, ItemKey, KeyHash, Label, Mode, Place, ReservationId, Seconds, Settings, Status,
-    StockCounters, Unit, UnitStatus, bucket_of,
+    Instant, Item, ItemKey, KeyHash, Label, Mode, Place, Record, RecordKey, RecordKind, RecordValue,
+    ReservationId, Seconds, Settings, Status, StockCounters, Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -68,7 +68,7 @@ impl<'a> ItemArrays<'a> {
     }
 }
 
-/// Ids of reservations, likewise.
+/// Ids of reservations as the arrays that statements take, in the order of the primary key.
 pub(super) struct HoldArrays {
     pub(super) buckets: Vec<i16>,
     pub(super) ids: Vec<Uuid>,
@@ -85,7 +85,7 @@ impl HoldArrays {
     }
 }
 
-/// Digests of keys, likewise.
+/// Digests of keys as the arrays that statements take.
 pub(super) struct KeyArrays {
     pub(super) buckets: Vec<i16>,
     pub(super) hashes: Vec<Vec<u8>>,
@@ -99,6 +99,20 @@ impl KeyArrays {
             buckets: sorted.iter().map(|(bucket, _)| column(*bucket)).collect(),
             hashes: sorted.iter().map(|(_, hash)| hash.0.to_be_bytes().to_vec()).collect(),
         }
+    }
+}
+
+/// Names of records as arrays, in their order.
+#[derive(Default)]
+pub(super) struct RecordArrays<'a> {
+    pub(super) kinds: Vec<&'static str>,
+    pub(super) ids: Vec<&'a str>,
+}
+
+impl<'a> RecordArrays<'a> {
+    pub(super) fn new(keys: impl Iterator<Item = &'a RecordKey>) -> Self {
+        let (kinds, ids) = keys.map(|key| (key.kind.name(), key.id.as_str())).unzip();
+        Self { kinds, ids }
     }
 }
 
@@ -207,6 +221,20 @@ fn some_label(row: &Row, column: &str) -> Result<Option<Label>, DbError> {
     text.map(|text| Label::new(text).map_err(wrong)).transpose()
 }
 
+/// A record from its row.
+pub(super) fn record(row: &Row) -> Result<Record, DbError> {
+    let damaged = |what: &dyn core::fmt::Display| DbError::InvariantViolated(format!("a record's {what}"));
+    let kind: &str = row.try_get("kind")?;
+    let kind = RecordKind::from_name(kind).ok_or_else(|| damaged(&format_args!("kind is {kind}")))?;
+    let value: Option<&[u8]> = row.try_get("value")?;
+    let value = value.map(RecordValue::new).transpose();
+    Ok(Record {
+        key: RecordKey { kind, id: label(row, "id")? },
+        version: figure(row, "version")?,
+        value: value.map_err(|error| damaged(&format_args!("value {error}")))?,
+    })
+}
+
 /// A unit from its row.
 pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
     let with: Option<Uuid> = row.try_get("reservation")?;
@@ -246,6 +274,11 @@ pub(super) fn standing(status: UnitStatus) -> i16 {
 /// A deadline from its row.
 pub(super) fn deadline(row: &Row) -> Result<Deadline, DbError> {
     Ok((instant(row, "expires_at")?, id(row)?))
+}
+
+/// The parameters of "after this deadline"; `None` is before all deadlines.
+pub(super) fn after(deadline: Option<Deadline>) -> (i64, Uuid) {
+    deadline.map_or((i64::MIN, Uuid::nil()), |(due, reservation)| (due.micros(), uuid(reservation)))
 }
 
 /// A reservation's id.

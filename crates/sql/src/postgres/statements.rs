@@ -32,7 +32,7 @@ macro_rules! statements {
     };
 }
 
-/// A statement, the index that its plan has to go through, and the parameter types: for whoever looks at its plan.
+/// A statement and the index that its plan has to use. Tests check the plans.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedPlan {
     /// What it is for.
@@ -46,7 +46,7 @@ pub struct ExpectedPlan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [ExpectedPlan; 20] = [
+pub const PLANS: [ExpectedPlan; 22] = [
     ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -78,7 +78,7 @@ pub const PLANS: [ExpectedPlan; 20] = [
         index: "units_in_order",
         locks: false,
     },
-    ExpectedPlan { name: "figures of units", text: UNIT_FIGURES, index: "unit_figures_pkey", locks: false },
+    ExpectedPlan { name: "figures of units", text: UNIT_FIGURES, index: "unit_counters_pkey", locks: false },
     ExpectedPlan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
     ExpectedPlan { name: "one unit", text: READ_UNIT, index: "units_pkey", locks: false },
     ExpectedPlan {
@@ -87,6 +87,8 @@ pub const PLANS: [ExpectedPlan; 20] = [
         index: "events_by_position",
         locks: false,
     },
+    ExpectedPlan { name: "lock records", text: LOCK_RECORDS, index: "records_pkey", locks: true },
+    ExpectedPlan { name: "a page of records", text: RECORD_PAGE, index: "records_pkey", locks: false },
 ];
 
 macro_rules! item_columns {
@@ -230,7 +232,7 @@ const UNIT_FIGURES: &str = "
         SELECT coalesce(sum(total_units), 0)::bigint AS total, coalesce(sum(held), 0)::bigint AS held,
             coalesce(sum(confirmed_sold), 0)::bigint AS sold, coalesce(sum(active), 0)::bigint AS active,
             coalesce(max(decided_at), 0) AS at
-        FROM stockhold.unit_figures u
+        FROM stockhold.unit_counters u
         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
     ) AS f";
 const READ_UNITS: &str = concat!(
@@ -300,8 +302,13 @@ const READ_DUE: &str = "
         WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
         ORDER BY a.expires_at, a.id LIMIT want.depth
     ) AS first";
-const READ_ANY_DUE: &str =
-    "SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1";
+macro_rules! read_any_due {
+    () => {
+        "SELECT expires_at, id FROM stockhold.active_lines
+         WHERE leads AND (expires_at, id) > ($2::bigint, $3::uuid) ORDER BY expires_at, id LIMIT $1"
+    };
+}
+const READ_ANY_DUE: &str = read_any_due!();
 const SCAN_OWNER: &str = scan!("AND owner_id = $4");
 const SCAN_ALL: &str = scan!("");
 /// Those whose first line is of the SKU, and those that have another line of it, in one order.
@@ -318,6 +325,23 @@ const SCAN_SKU: &str = "
 const READ_EVENTS: &str = "
     SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
     ORDER BY last_position LIMIT $2";
+
+const LOCK_RECORDS: &str = "
+    SELECT locked.* FROM unnest($1::text[], $2::text[]) AS want (kind, id)
+    CROSS JOIN LATERAL (
+        SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r
+        WHERE r.kind = want.kind AND r.id = want.id
+        FOR NO KEY UPDATE
+    ) AS locked";
+const READ_RECORDS: &str = "
+    SELECT found.* FROM unnest($1::text[], $2::text[]) AS want (kind, id)
+    CROSS JOIN LATERAL (
+        SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r
+        WHERE r.kind = want.kind AND r.id = want.id OFFSET 0
+    ) AS found";
+const RECORD_PAGE: &str = "
+    SELECT kind, id, version, value FROM stockhold.records
+    WHERE kind = $1 AND id > $2 AND value IS NOT NULL ORDER BY id LIMIT $3";
 
 // A history and another serial, less what is too long, begins at this byte: see `update_units`.
 const _: () = assert!(UNIT_HISTORY_BYTES == 503 + 9);
@@ -344,13 +368,15 @@ statements! {
     read_holds: READ_HOLDS;
     read_keys: READ_KEYS;
     read_due: READ_DUE;
+    lock_records: LOCK_RECORDS;
+    read_records: READ_RECORDS;
+    record_page: RECORD_PAGE;
     read_any_due: READ_ANY_DUE;
-    read_overdue: "
-        SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n)
-        LEFT JOIN (
-            SELECT expires_at, id FROM stockhold.active_lines WHERE leads ORDER BY expires_at, id LIMIT $1
-        ) AS first ON true
-        ORDER BY first.expires_at, first.id";
+    read_overdue: concat!(
+        "SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n) LEFT JOIN (",
+        read_any_due!(),
+        ") AS first ON true ORDER BY first.expires_at, first.id",
+    );
 
     insert_items: "
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,
@@ -400,11 +426,11 @@ statements! {
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     add_figures: "
-        INSERT INTO stockhold.unit_figures AS f
-            (bucket, location, sku, total_units, held, confirmed_sold, active, decided_at, part)
+        INSERT INTO stockhold.unit_counters AS f
+            (bucket, location, sku, total_units, held, confirmed_sold, active, decided_at, counter_shard)
         SELECT n.*, $9::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
             $6::bigint[], $7::bigint[], $8::bigint[]) AS n
-        ON CONFLICT (bucket, location, sku, part) DO UPDATE
+        ON CONFLICT (bucket, location, sku, counter_shard) DO UPDATE
         SET total_units = f.total_units + excluded.total_units, held = f.held + excluded.held,
             confirmed_sold = f.confirmed_sold + excluded.confirmed_sold, active = f.active + excluded.active,
             decided_at = greatest(f.decided_at, excluded.decided_at)";
@@ -420,6 +446,17 @@ statements! {
     insert_sales: "
         INSERT INTO stockhold.unit_sales (bucket, location, sku, unit_id, reservation, returned_at, sold_at)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::bigint[], $7::bigint[])";
+    delete_items: "
+        WITH done AS (
+            DELETE FROM stockhold.items i
+            USING unnest($1::smallint[], $2::text[], $3::text[]) AS o (bucket, location, sku)
+            WHERE i.bucket = o.bucket AND i.location = o.location AND i.sku = o.sku
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    delete_figures: "
+        DELETE FROM stockhold.unit_counters f
+        USING unnest($1::smallint[], $2::text[], $3::text[]) AS o (bucket, location, sku)
+        WHERE f.bucket = o.bucket AND f.location = o.location AND f.sku = o.sku";
     delete_lines: "
         WITH done AS (
             DELETE FROM stockhold.active_lines a
@@ -435,6 +472,16 @@ statements! {
     set_pauses: "
         INSERT INTO stockhold.pauses SELECT * FROM unnest($1::text[], $2::boolean[]) AS n (location, paused)
         ON CONFLICT (location) DO UPDATE SET paused = excluded.paused";
+    insert_records: "
+        INSERT INTO stockhold.records (kind, id, version, value)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])";
+    update_records: "
+        WITH done AS (
+            UPDATE stockhold.records r SET version = n.version, value = n.value
+            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS n (kind, id, version, value)
+            WHERE r.kind = n.kind AND r.id = n.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_keys: "
         INSERT INTO stockhold.keys (bucket, hash, used_at, body)
         SELECT * FROM unnest($1::smallint[], $2::bytea[], $3::bigint[], $4::bytea[])";

@@ -6,7 +6,7 @@
 //! | `prefer` (when nothing is said) | if the server can | anybody's |
 //! | `require` | yes | anybody's; with `sslrootcert` as `verify-ca` |
 //! | `verify-ca` | yes | signed by a root that is trusted |
-//! | `verify-full` | yes | likewise, and the host's own |
+//! | `verify-full` | yes | signed by a root that is trusted, and the host's own |
 //!
 //! Trusted are the certificates of the file `sslrootcert`, else the system's.
 
@@ -137,7 +137,7 @@ impl Mode {
     }
 }
 
-/// Accepts any certificate, or (with a chain) any that a trusted root has signed, whoever's it is.
+/// Accepts the certificate of any host: any certificate at all, or with a chain only those that a trusted root has signed.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,

@@ -1,6 +1,6 @@
 //! Units with ids: how they are locked, read and written. Their rows stand under their item's key.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::rows::{self, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::engine::{
     Changes, CounterChangeRow, DbError, Rows, SaleRow, UnitLockSet, UnitRow, UnitRows as RowsOfItem,
@@ -22,7 +22,7 @@ pub(super) struct FoundUnits {
     free: ByItem,
 }
 
-impl Connection {
+impl PostgresConnection {
     /// Locks units: first those that are named, then free ones. Apart, so that counted stock carries nothing of it.
     pub(super) async fn lock_units(
         &self,

@@ -1,8 +1,8 @@
 //! What the commands of a batch changed, written at once: arrays, one statement per table, and COMMIT behind them.
 
-use super::connect::Connection;
+use super::connect::PostgresConnection;
 use super::errors::db_error_at_commit;
-use super::rows::{self, ItemKeys, column, stored, uuid};
+use super::rows::{self, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
     further_skus, hold_body, key_body, key_bucket, packed_events_body,
@@ -10,12 +10,12 @@ use crate::engine::{
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use stockhold_domain::{Hold, Item, KeyRecord, Mode};
+use stockhold_domain::{Hold, Item, KeyRecord, Mode, Record, RecordValue};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-impl Connection {
+impl PostgresConnection {
     /// Sends every write of the batch and COMMIT in one go.
     pub(super) async fn write_and_commit(
         &mut self,
@@ -55,11 +55,15 @@ impl Connection {
         let s = &self.statements;
         let (new_items, changed_items) =
             (ItemRows::new(&changes.new_items)?, ItemRows::new(&changes.changed_items)?);
+        let deleted = ItemKeys::of(changes.deleted_items.iter().copied());
+        let without_figures = ItemKeys::of(changes.deleted_figures.iter().copied());
         let (new_holds, changed_holds) =
             (HoldRows::new(&changes.new_holds), HoldRows::new(&changes.changed_holds));
         let further = SkuRows::new(&changes.new_holds);
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
         let keys = KeyRows::new(&changes.keys);
+        let (new_records, changed_records) =
+            (RecordRows::new(&changes.new_records)?, RecordRows::new(&changes.changed_records)?);
         let (locations, paused): (Vec<&str>, Vec<bool>) = changes.pauses.iter().copied().unzip();
         let serial = stored(changes.serial)?;
         let entry = changes.serial.to_be_bytes().to_vec();
@@ -75,6 +79,8 @@ impl Connection {
         }
         tokio::try_join!(
             biased;
+            self.put(&s.delete_items, changes.deleted_items.len(), deleted.params()),
+            self.put(&s.delete_figures, changes.deleted_figures.len(), without_figures.params()),
             self.put(&s.insert_items, new_items.keys.len(), new_items.params()),
             self.put(&s.update_items, changed_items.keys.len(), changed_items.params()),
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
@@ -84,6 +90,8 @@ impl Connection {
             self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
             self.put(&s.insert_lines, come.ids.len(), come.params(true)),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
+            self.put(&s.insert_records, new_records.versions.len(), new_records.params()),
+            self.put(&s.update_records, changed_records.versions.len(), changed_records.params()),
             self.put(&s.insert_events, changes.events.len(), vec![&bucket, &serial, &count, &events]),
             self.put(&s.insert_keys, keys.hashes.len(), keys.params()),
         )?;
@@ -105,12 +113,16 @@ impl Connection {
 
 /// Whether a batch has done what most do in a rush and nothing else: made reservations of counted stock.
 fn reserves_alone(changes: &Changes<'_>) -> bool {
-    let Changes { new_items, changed_items, changed_holds, gone, pauses, events, .. } = changes;
+    let Changes { new_items, changed_items, deleted_figures, changed_holds, gone, pauses, events, .. } =
+        changes;
     let made = !changed_items.is_empty() && !events.is_empty();
     made && new_items.is_empty()
+        && deleted_figures.is_empty()
         && changed_holds.is_empty()
         && gone.is_empty()
         && pauses.is_empty()
+        && changes.new_records.is_empty()
+        && changes.changed_records.is_empty()
         && !changes.touches_units()
 }
 
@@ -274,6 +286,27 @@ impl<'a> LineRows<'a> {
             params.push(&self.leads);
         }
         params
+    }
+}
+
+struct RecordRows<'a> {
+    keys: RecordArrays<'a>,
+    versions: Vec<i64>,
+    values: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> RecordRows<'a> {
+    fn new(records: &[&'a Record]) -> Result<Self, DbError> {
+        let value = |record: &&'a Record| record.value.as_ref().map(RecordValue::as_bytes);
+        Ok(Self {
+            keys: RecordArrays::new(records.iter().map(|record| &record.key)),
+            versions: records.iter().map(|record| stored(record.version)).collect::<Result<_, _>>()?,
+            values: records.iter().map(value).collect(),
+        })
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.keys.kinds, &self.keys.ids, &self.versions, &self.values]
     }
 }
 

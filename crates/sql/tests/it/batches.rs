@@ -3,7 +3,7 @@
 use crate::fixture::{Bench, Desk, item, reservation, sold_out, stock};
 use stockhold_domain::{Command, Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
-use stockhold_sql::postgres::PostgresStore;
+use stockhold_sql::SqlStore;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Answer, Failure, Request};
 
@@ -81,7 +81,7 @@ const FIT: usize = 4;
 /// More of them than fit into two batches.
 const BASKETS: usize = 9;
 
-fn long_baskets(store: &PostgresStore, maker: &mut Maker) -> Vec<ReservationId> {
+fn long_baskets(store: &SqlStore, maker: &mut Maker) -> Vec<ReservationId> {
     let items: Vec<ItemKey> = (0..LONG).map(|n| maker.item(&format!("i{n}"))).collect();
     let sets = items.iter().map(|item| maker.wrap(Command::SetStock(maker::stock_of(item, 100)))).collect();
     assert!(Desk::new().send(store, sets).outcomes().iter().all(Result::is_ok));
@@ -116,7 +116,7 @@ fn what_is_about_a_reservation_counts_for_all_its_lines() {
         let outcomes = Desk::new().send(&bench.connect(), extends(700)).outcomes();
         assert_eq!(outcomes.iter().filter_map(reservation).count(), BASKETS);
     });
-    let mut in_order = |store: &PostgresStore, ttl| {
+    let mut in_order = |store: &SqlStore, ttl| {
         let answer = Desk::new().ask(store, vec![Request::Commands(extends(ttl))]).wait().remove(0);
         let Ok(Answer::Outcomes(outcomes)) = answer else { panic!("{answer:?}") };
         let extended: Vec<_> = outcomes.iter().map(|outcome| reservation(outcome).unwrap().id).collect();

@@ -1,12 +1,12 @@
 //! What PostgreSQL's stores do about connections that are cut, and about machines that are gone.
 
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Bench, Desk, item, run, stock};
 use crate::shared::cuts::Scene;
 use crate::shared::proxy::Cut;
 use stockhold_domain::Outcome;
 use stockhold_sql::Options;
-use stockhold_sql::postgres::PostgresStore;
+use stockhold_sql::postgres;
 use stockhold_store::Failure;
 use stockhold_store::conformance::{Maker, maker};
 
@@ -32,7 +32,7 @@ fn connections_to_a_machine_that_is_gone_are_given_up_together() {
         commit_deadline: deadline,
         ..Bench::options()
     };
-    let store = PostgresStore::open(&proxy.url(), options).unwrap();
+    let store = postgres::open(&proxy.url(), options).unwrap();
     let mut maker = Maker::new(65, "gone-");
     let item_key = stock(&store, &mut maker, "a", 10);
     // One that rests for a second is no longer being opened.
@@ -57,7 +57,7 @@ fn a_server_that_freezes_in_the_middle_of_a_batch_does_not_keep_its_items_locked
     let mut bench = Bench::new();
     let proxy = bench.proxy();
     let options = Options { batch_deadline: std::time::Duration::from_secs(2), ..Bench::options() };
-    let frozen = PostgresStore::open(&proxy.url(), options).unwrap();
+    let frozen = postgres::open(&proxy.url(), options).unwrap();
     let mut maker = Maker::new(66, "frozen-");
     let item_key = stock(&frozen, &mut maker, "a", 10);
     let mut holder = bench.lock(&item_key);

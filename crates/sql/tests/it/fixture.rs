@@ -8,7 +8,8 @@ use stockhold_domain::{
     Command, Envelope, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
 };
 use stockhold_sql::Options;
-use stockhold_sql::postgres::PostgresStore;
+use stockhold_sql::SqlStore;
+use stockhold_sql::postgres;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Answer, EventRow, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
 
@@ -49,12 +50,12 @@ impl Bench {
         }
     }
 
-    pub(crate) fn connect(&self) -> PostgresStore {
+    pub(crate) fn connect(&self) -> SqlStore {
         self.connect_with(Self::options())
     }
 
-    pub(crate) fn connect_with(&self, options: Options) -> PostgresStore {
-        PostgresStore::open(&self.database.url, options).expect("the store connects")
+    pub(crate) fn connect_with(&self, options: Options) -> SqlStore {
+        postgres::open(&self.database.url, options).expect("the store connects")
     }
 
     pub(crate) fn another_session(&self) -> Session {
@@ -84,9 +85,9 @@ impl Bench {
         );
     }
 
-    /// Waits until so many of the stores' sessions wait for a lock, or more: one that is being opened prepares its statements, and
-    /// waits behind whoever locks a table. Those that number events don't count: with two stores one waits for the other's now
-    /// and then.
+    /// Waits until at least so many of the stores' sessions wait for a lock. There may be more: a new session prepares its
+    /// statements and waits for a table lock. Sessions that number events don't count: with two stores one sometimes waits for the
+    /// other's.
     pub(crate) fn wait_until_locked_out(&mut self, sessions: usize) {
         self.wait_for_locks("NOT LIKE", sessions);
     }
@@ -144,7 +145,7 @@ pub(crate) struct Desk {
 #[derive(Default)]
 struct Answers {
     given: BTreeMap<u64, Result<Answer, Failure>>,
-    /// Put and not yet flushed: nobody is told of them.
+    /// Answers that were put and not flushed: no waiting test has been woken for them.
     put: BTreeMap<u64, Result<Answer, Failure>>,
     asked: u64,
     flushes: usize,
@@ -244,7 +245,7 @@ pub(crate) fn run(store: &dyn Store, envelope: Envelope) -> Result<Outcome, Fail
     Desk::new().send(store, vec![envelope]).only()
 }
 
-/// The same command once more, until the store has a connection again: who is told that nothing was done may ask again.
+/// Repeats a command until the store has a connection again. The failure says that nothing was done, so it may be repeated.
 pub(crate) fn run_again(
     store: &dyn Store,
     maker: &mut Maker,

@@ -1,5 +1,5 @@
-//! Tests of the SQL stores against real servers of their own: what is the same for all of them in `shared`, `books` and `halls`,
-//! what is PostgreSQL's alone here, what is MySQL's in a module of its own.
+//! Tests of the SQL stores against real database servers. `shared`, `audit` and `unit_items` run against every dialect, `mysql` has the
+//! tests of MySQL alone, and the others are of PostgreSQL alone.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -10,16 +10,16 @@ mod wire;
 mod workload;
 
 mod addresses;
+mod audit;
 mod batches;
-mod books;
+mod concurrent_batches;
 mod crashes;
 mod cuts;
 mod faults;
-mod flights;
-mod halls;
 mod replica;
 mod schema;
 mod servers;
 mod shared;
+mod unit_items;
 
 mod mysql;

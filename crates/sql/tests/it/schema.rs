@@ -1,15 +1,17 @@
-//! The schema: made once whoever comes first, refused when it is newer, locked by its keys.
+//! The schema: made once however many instances start, refused when it is newer, locked by its keys.
 
 use crate::fixture::{Bench, item, stock};
 use std::thread;
-use stockhold_sql::postgres::{PLANS, PostgresStore, SCHEMA_VERSION};
+use stockhold_sql::SqlStore;
+use stockhold_sql::postgres;
+use stockhold_sql::postgres::{PLANS, SCHEMA_VERSION};
 use stockhold_sql::{MigrationResult, OpenError, Options, migrate};
 use stockhold_store::conformance::Maker;
 
 #[test]
 fn instances_that_start_at_once_make_one_schema() {
     let mut bench = Bench::new();
-    let stores: Vec<PostgresStore> = thread::scope(|scope| {
+    let stores: Vec<SqlStore> = thread::scope(|scope| {
         let starts: Vec<_> = (0..6).map(|_| scope.spawn(|| bench.connect())).collect();
         starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
@@ -32,7 +34,7 @@ fn a_migration_by_itself_says_what_it_did() {
 #[test]
 fn without_any_setting_the_clock_is_the_databases() {
     let mut bench = Bench::new();
-    let store = PostgresStore::open(&bench.database.url, Options::default()).expect("the store connects");
+    let store = postgres::open(&bench.database.url, Options::default()).expect("the store connects");
     let mut maker = Maker::new(50, "clock-");
     let clock = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     let before: i64 = bench.session.text(clock).parse().unwrap();
@@ -48,7 +50,7 @@ fn a_newer_schema_is_refused() {
     drop(bench.connect());
     bench.session.run("UPDATE stockhold.schema_version SET version = version + 1");
     let newer = OpenError::NewerSchema { found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION };
-    assert_eq!(PostgresStore::open(&bench.database.url, Options::default()).err(), Some(newer.clone()));
+    assert_eq!(postgres::open(&bench.database.url, Options::default()).err(), Some(newer.clone()));
     assert_eq!(migrate(&bench.database.url, Options::default()), Err(newer));
 }
 
@@ -59,7 +61,7 @@ fn a_database_that_cannot_hold_every_sku_is_refused() {
         .session
         .run("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'");
     let url = bench.database.url_of("latin");
-    let refused = PostgresStore::open(&url, Options::default()).err();
+    let refused = postgres::open(&url, Options::default()).err();
     assert!(matches!(&refused, Some(OpenError::Unfit(why)) if why.contains("UTF8")), "{refused:?}");
     bench.session.run("DROP DATABASE latin");
 }
@@ -82,11 +84,14 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
          SELECT n % 1024, 'default', n::text, n, gen_random_uuid(), 1, true FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.keys (bucket, hash, used_at, body)
          SELECT n % 1024, decode(md5(n::text), 'hex'), n, '' FROM generate_series(1, 20000) n;
-         INSERT INTO stockhold.units (bucket, location, sku, id, position, attributes, status, reservation, version)
-         SELECT n % 4, 'default', (n % 4)::text, n::text, n, '', n % 3, CASE WHEN n % 3 > 0 THEN gen_random_uuid() END, 1
+         INSERT INTO stockhold.units
+             (bucket, location, sku, id, position, attributes, status, reservation, version, history)
+         SELECT n % 4, 'default', (n % 4)::text, n::text, n, '', n % 3, CASE WHEN n % 3 > 0 THEN gen_random_uuid() END, 1, ''
          FROM generate_series(1, 20000) n;
-         INSERT INTO stockhold.unit_figures SELECT n % 1024, 'default', n::text, n % 64, 1, 1, 1, 1, n
+         INSERT INTO stockhold.unit_counters SELECT n % 1024, 'default', n::text, n % 64, 1, 1, 1, 1, n
          FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.records (kind, id, version, value)
+         SELECT 'api_key', n::text, 1, '' FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.events (bucket, serial, count, last_position, body)
          SELECT n % 1024, n, 1, n, '' FROM generate_series(1, 20000) n;
          ANALYZE",
@@ -110,10 +115,12 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         }
         "one unit" => "1, 'default', '1', '7'".to_owned(),
         "a page of units" => "1, 'default', '1', 7, '7', 50".to_owned(),
-        "sweep" => "500".to_owned(),
+        "sweep" => format!("500, 7, {highest}"),
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),
         "the list of all" => format!("NULL, {highest}, 50"),
         "events after a position" => "19000, 50".to_owned(),
+        "lock records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),
+        "a page of records" => "'api_key', '7', 50".to_owned(),
         other => panic!("{other}"),
     };
     for mode in ["force_generic_plan", "force_custom_plan"] {

@@ -6,7 +6,7 @@ use crate::support::{Server, Session};
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
-use stockhold_sql::postgres::PostgresStore;
+use stockhold_sql::postgres;
 use stockhold_sql::{OpenError, Options};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
@@ -25,7 +25,7 @@ fn options_out_of_bounds_are_refused() {
         Options { queue: 0, ..Options::default() },
     ];
     for options in wrong {
-        let error = PostgresStore::open(&bench.database.url, options).err();
+        let error = postgres::open(&bench.database.url, options).err();
         assert!(matches!(error, Some(OpenError::Option(_))), "{error:?}");
     }
 }
@@ -121,7 +121,7 @@ fn passwords_and_certificates_are_checked_as_the_address_says() {
     let url = |password: &str, host: &str, rest: &str| {
         format!("postgres://stockhold:{password}@{host}:{port}/{name}?{rest}")
     };
-    let good = |host: &str, rest: &str| PostgresStore::open(&url(PASSWORD, host, rest), Options::default());
+    let good = |host: &str, rest: &str| postgres::open(&url(PASSWORD, host, rest), Options::default());
 
     let error = refused(&url("hunter2", "127.0.0.1", ""));
     assert!(matches!(&error, OpenError::Refused(why) if why.contains("password")), "{error:?}");

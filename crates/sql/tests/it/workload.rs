@@ -104,8 +104,8 @@ pub(crate) fn same_keys(stores: Stores<'_>, seed: u64) {
     assert_eq!(item(stores[0], &item_key).unwrap().figures.held, 200);
 }
 
-/// A crowd falls due at once, on items of which one is sold out by it: whoever asks for these items meanwhile gets what comes
-/// back, and all of the crowd is reclaimed by the stores themselves. `fall_due` moves the clock.
+/// A crowd falls due at once, on items of which one is sold out by it. Reserves of these items at the same
+/// time get the returned units, and the stores themselves expire all of the crowd. `fall_due` moves the clock.
 pub(crate) fn crowd_while_reserving(stores: Stores<'_>, seed: u64, fall_due: impl FnOnce()) {
     const CROWD: u64 = 6_000;
     const CALLERS: u64 = 8;
@@ -281,7 +281,7 @@ fn follow_each_other(rows: &[EventRow]) {
                 .zip(figures)
                 .map(|(line, figures)| (line.item.clone(), figures.sequence))
                 .collect(),
-            Transition::Sale { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
         };
         for (key, at) in at {
             let before = sequences.insert(key.clone(), at).unwrap_or(0);

@@ -1,5 +1,6 @@
 //! A private PostgreSQL for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. It syncs as a real one does. No test is skipped for want of a server: a machine without one fails loudly.
+//! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
+//! not. No test is skipped for want of a server: a machine without one fails loudly.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -23,15 +24,20 @@ pub(crate) struct Server {
     /// The port that it listens on, if it does.
     port: Option<u16>,
     databases: AtomicU32,
+    /// Databases that tests have left, without any objects. To create a database and to remove it takes longer than most tests.
+    unused: Mutex<Vec<String>>,
+    /// Whether commits reach the disk. Without syncs the tests are faster, but a server that is killed may lose commits.
+    syncs: bool,
 }
 
 impl Server {
-    /// The one that tests share while any of them runs.
+    /// The server that tests share while any of them runs. It does not sync: no test kills it.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::start());
+            let server = Arc::new(Self::prepare(None, false));
+            server.run();
             *shared = Arc::downgrade(&server);
             server
         })
@@ -39,7 +45,7 @@ impl Server {
 
     /// One of its own, for a test that changes the server's settings.
     pub(crate) fn start() -> Self {
-        let server = Self::prepare(None);
+        let server = Self::prepare(None, true);
         server.run();
         server
     }
@@ -61,8 +67,8 @@ impl Server {
         let follow = format!("primary_conninfo = 'host={source} user=stockhold'\n");
         std::fs::write(data.join("postgresql.auto.conf"), follow).expect("whom it follows");
         std::fs::write(data.join("standby.signal"), "").expect("that it follows");
-        let (postgres, databases) = (Mutex::new(None), AtomicU32::new(0));
-        let standby = Self { postgres, directory, account, port: None, databases };
+        let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
+        let standby = Self { postgres, directory, account, port: None, databases, unused, syncs: true };
         standby.run();
         standby
     }
@@ -73,7 +79,7 @@ impl Server {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = free.local_addr().expect("its address").port();
         drop(free);
-        let server = Self::prepare(Some(port));
+        let server = Self::prepare(Some(port), true);
         let data = server.directory.path().join("data");
         let settings = prepare(&data);
         for (file, text) in [
@@ -89,7 +95,7 @@ impl Server {
         server
     }
 
-    fn prepare(port: Option<u16>) -> Self {
+    fn prepare(port: Option<u16>, syncs: bool) -> Self {
         let binaries = binaries();
         let directory = TempDir::with_prefix("stockhold-pg-").expect("a temporary directory");
         let account = Account::for_server();
@@ -112,7 +118,8 @@ impl Server {
         // `initdb` lets everybody in from the loopback interface as well.
         let hba = "local all all trust\nlocal replication all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
-        Self { postgres: Mutex::new(None), directory, account, port, databases: AtomicU32::new(0) }
+        let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
+        Self { postgres, directory, account, port, databases, unused, syncs }
     }
 
     /// Starts it, or starts it again.
@@ -121,7 +128,14 @@ impl Server {
         let listen = if self.port.is_some() { "listen_addresses=127.0.0.1" } else { "listen_addresses=" };
         let mut command = self.account.command(&binaries().join("postgres"));
         command.arg("-D").arg(self.directory.path().join("data")).arg("-k").arg(self.directory.path());
-        command.args(["-c", listen, "-c", "max_connections=100", "-c", "fsync=on"]);
+        command.args([
+            "-c",
+            listen,
+            "-c",
+            "max_connections=300",
+            "-c",
+            if self.syncs { "fsync=on" } else { "fsync=off" },
+        ]);
         if let Some(port) = self.port {
             command.arg("-p").arg(port.to_string());
         }
@@ -175,10 +189,29 @@ impl Server {
 
     /// A new, empty database.
     pub(crate) fn database(self: &Arc<Self>) -> Database {
-        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let mut session = Session::open(&self.url("postgres"));
-        session.run(&format!("CREATE DATABASE {name}"));
+        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let name = unused.unwrap_or_else(|| {
+            let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+            Session::open(&self.url("postgres")).run(&format!("CREATE DATABASE {name}"));
+            name
+        });
         Database { url: self.url(&name), server: Arc::clone(self) }
+    }
+
+    /// Removes everything from a database, so that another test can use it.
+    fn reuse(&self, name: &str) {
+        let mut session = Session::open(&self.url(name));
+        let others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        session.run(&format!("SELECT pg_terminate_backend(pid) {others}"));
+        session.wait_for(&format!("SELECT count(*) = 0 {others}"));
+        let emptied = session.try_run(
+            "DROP SCHEMA IF EXISTS stockhold CASCADE; DROP SCHEMA public CASCADE; CREATE SCHEMA public;
+             GRANT USAGE ON SCHEMA public TO PUBLIC; SELECT pg_stat_reset()",
+        );
+        // The settings of some tests do not allow it.
+        if emptied.is_ok() {
+            self.unused.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        }
     }
 }
 
@@ -193,6 +226,14 @@ pub(crate) struct Database {
     /// How it is reached.
     pub(crate) url: String,
     server: Arc<Server>,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if !self.server.syncs && !std::thread::panicking() {
+            self.server.reuse(self.name());
+        }
+    }
 }
 
 impl Database {

@@ -1,6 +1,6 @@
 //! A private MariaDB for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. It syncs as a real one does. No test is skipped for want of a server: a machine without one
-//! fails loudly.
+//! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
+//! not. No test is skipped for want of a server: a machine without one fails loudly.
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row, Value};
@@ -32,12 +32,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The one that tests share while any of them runs.
+    /// The server that tests share while any of them runs. It does not sync: no test kills it.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::start(&[]));
+            let server = Arc::new(Self::start(&UNSYNCED));
             *shared = Arc::downgrade(&server);
             server
         })
@@ -79,7 +79,7 @@ impl Server {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
-            // A server that starts sweeps its folder for temporary tables, whoever's they are.
+            // A server that starts deletes the temporary tables of all servers in its folder.
             .arg(format!("--tmpdir={}", self.directory.path().display()))
             .arg(format!("--socket={}", at("socket")));
         command.arg(format!("--pid-file={}", at("pid"))).args(SMALL).args(DURABLE);
@@ -167,9 +167,11 @@ const SMALL: [&str; 10] = [
     "--innodb-write-io-threads=2",
     "--key-buffer-size=1M",
     "--aria-pagecache-buffer-size=1M",
-    "--max-connections=200",
+    "--max-connections=300",
     "--skip-name-resolve",
 ];
+/// Commits are written but not synced: faster, and a server that is killed may lose them.
+const UNSYNCED: [&str; 2] = ["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"];
 const DURABLE: [&str; 2] = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"];
 
 /// A database of a test's own.

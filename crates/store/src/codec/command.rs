@@ -3,7 +3,8 @@
 use super::terms::put_optional_terms;
 use super::units;
 use super::write::{
-    put_i64, put_key, put_label, put_mode, put_option, put_scope, put_seconds, put_text, put_u64, put_u128,
+    put_bytes, put_i64, put_key, put_label, put_mode, put_option, put_record_change, put_record_key,
+    put_scope, put_seconds, put_text, put_u64, put_u128,
 };
 use stockhold_domain::{
     Basket, BestAvailable, Command, Fulfilment, Label, Patch, Precondition, Reserve, ReturnSelection,
@@ -67,6 +68,11 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_label(out, set.reason.as_ref());
         }
         Command::Sweep => out.push(8),
+        Command::DeleteItem(delete) => {
+            out.push(11);
+            put_key(out, &delete.item);
+            put_precondition(out, delete.expected.as_ref());
+        }
         Command::AddUnits(add) => {
             out.push(9);
             put_key(out, &add.item);
@@ -84,6 +90,13 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             out.push(10);
             put_key(out, &retire.item);
             put_text(out, retire.unit.as_str());
+        }
+        Command::SetRecord(set) => {
+            out.push(11);
+            put_record_key(out, &set.key);
+            put_u64(out, set.expected_version);
+            put_option(out, set.value.as_ref(), |out, value| put_bytes(out, value.as_bytes()));
+            put_record_change(out, set.change);
         }
     }
 }

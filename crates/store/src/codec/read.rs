@@ -7,8 +7,9 @@ use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{
     Closing, Event, EventId, Fingerprint, Hold, HoldChange, HoldTerms, Instant, Item, ItemKey, KeyHash,
-    KeyRecord, KeyTarget, Label, Line, Mode, Origin, RequestId, ReservationId, ReserveTerms, Scope, Seconds,
-    Settings, Status, StockChange, StockCounters, Trace, Transition, limits,
+    KeyRecord, KeyTarget, Label, Line, Mode, Origin, Record, RecordChange, RecordKey, RecordKind,
+    RecordValue, RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange,
+    StockCounters, Trace, Transition, limits,
 };
 
 /// The bytes are not a record: what was being read, and where.
@@ -250,6 +251,7 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
             let change = StockChange::UnitRetired(reader.label()?);
             return Ok(Transition::Stock { change, item: item(reader)? });
         }
+        20 => return Ok(Transition::Stock { change: StockChange::Deleted, item: item(reader)? }),
         32 => {
             let (scope, paused, mut reason) = (scope(reader)?, reader.flag()?, None);
             reader.fields(|reader, tag| {
@@ -257,6 +259,10 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
                 Ok(tag == 1)
             })?;
             return Ok(Transition::Sale { scope, paused, reason });
+        }
+        48 => {
+            let change = record_change(reader)?;
+            return Ok(Transition::Record { change, record: record(reader)? });
         }
         _ => return Err(reader.bad("transition")),
     };
@@ -409,8 +415,40 @@ pub fn key_record(reader: &mut Reader<'_>) -> Read<KeyRecord> {
         target: match reader.byte("subject")? {
             0 => KeyTarget::Reservation(ReservationId::from_u128(reader.u128()?)),
             1 => KeyTarget::Item(reader.item_key()?),
+            2 => KeyTarget::Record(record_key(reader)?),
             _ => return Err(reader.bad("subject")),
         },
         at: reader.instant()?,
     })
+}
+
+/// Reads a record.
+pub fn record(reader: &mut Reader<'_>) -> Read<Record> {
+    let (key, version) = (record_key(reader)?, reader.u64()?);
+    let mut value = None;
+    reader.fields(|reader, tag| {
+        let bytes = reader.raw_text()?;
+        value = Some(RecordValue::new(bytes).map_err(|_| reader.bad("value of a record"))?);
+        Ok(tag == 1)
+    })?;
+    Ok(Record { key, version, value })
+}
+
+fn record_key(reader: &mut Reader<'_>) -> Read<RecordKey> {
+    let kind = match reader.byte("kind of a record")? {
+        0 => RecordKind::ApiKey,
+        1 => RecordKind::SigningKey,
+        _ => return Err(reader.bad("kind of a record")),
+    };
+    Ok(RecordKey { kind, id: reader.label()? })
+}
+
+fn record_change(reader: &mut Reader<'_>) -> Read<RecordChange> {
+    match reader.byte("change of a record")? {
+        0 => Ok(RecordChange::Silent),
+        1 => Ok(RecordChange::KeyCreated),
+        2 => Ok(RecordChange::KeyRolled),
+        3 => Ok(RecordChange::KeyRevoked),
+        _ => Err(reader.bad("change of a record")),
+    }
 }

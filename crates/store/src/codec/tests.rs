@@ -3,17 +3,18 @@
 
 use super::{
     DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, put_event, put_hold, put_item,
-    put_key_record, put_text, put_u64, put_u128, put_unit, unit,
+    put_key_record, put_record, put_text, put_u64, put_u128, put_unit, record, unit,
 };
-use crate::conformance::Random;
+use crate::random::Random;
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, Closing, Event, EventId, Fingerprint, Hold, HoldChange, HoldTerms, Instant, Item,
     ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin,
-    Place, RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange,
-    StockCounters, Trace, Transition, Unit, UnitStatus, limits,
+    Place, Record, RecordChange, RecordKey, RecordKind, RecordValue, RequestId, ReservationId, ReserveTerms,
+    Scope, Seconds, Settings, Status, StockChange, StockCounters, Trace, Transition, Unit, UnitStatus,
+    limits,
 };
 
 /// Records of each kind.
@@ -185,11 +186,34 @@ impl Any {
         }
     }
 
+    fn record_key(&mut self) -> RecordKey {
+        RecordKey { kind: self.0.pick(&RecordKind::ALL), id: self.label() }
+    }
+
+    fn record(&mut self) -> Record {
+        let longest = if self.0.one_in(8) { limits::RECORD_BYTES as u64 + 1 } else { 40 };
+        let value = self.maybe(|any| {
+            let bytes: Vec<u8> = (0..any.0.below(longest)).map(|_| any.0.byte()).collect();
+            RecordValue::new(&bytes).unwrap()
+        });
+        Record { key: self.record_key(), version: self.number(), value }
+    }
+
     fn transition(&mut self) -> Transition {
-        match self.0.below(4) {
+        match self.0.below(5) {
+            4 => {
+                let change = self.0.pick(&[
+                    RecordChange::Silent,
+                    RecordChange::KeyCreated,
+                    RecordChange::KeyRolled,
+                    RecordChange::KeyRevoked,
+                ]);
+                Transition::Record { change, record: self.record() }
+            }
             0 => {
-                let change = match self.0.below(4) {
+                let change = match self.0.below(5) {
                     0 => StockChange::Set,
+                    3 => StockChange::Deleted,
                     1 => StockChange::UnitsAdded((0..self.0.below(5)).map(|_| self.added()).collect()),
                     2 => StockChange::UnitRetired(self.label()),
                     _ => StockChange::Adjusted { delta: self.number().cast_signed(), reason: self.label() },
@@ -252,7 +276,8 @@ impl Any {
         KeyRecord {
             hash: KeyHash(self.0.wide_bits()),
             fingerprint: Fingerprint(self.0.wide_bits()),
-            target: match self.0.below(2) {
+            target: match self.0.below(3) {
+                2 => KeyTarget::Record(self.record_key()),
                 0 => KeyTarget::Reservation(ReservationId::from_u128(self.0.wide_bits())),
                 _ => KeyTarget::Item(self.item_key()),
             },
@@ -297,6 +322,7 @@ macro_rules! for_every_kind {
         Kind { make: Any::event, put: put_event, read: event }.each($check);
         Kind { make: Any::hold, put: put_hold, read: hold }.each($check);
         Kind { make: Any::item, put: put_item, read: item }.each($check);
+        Kind { make: Any::record, put: put_record, read: record }.each($check);
         Kind { make: Any::unit, put: put_unit, read: unit }.each($check);
         Kind { make: Any::key_record, put: put_key_record, read: key_record }.each($check);
     };

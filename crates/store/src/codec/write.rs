@@ -5,7 +5,8 @@ use super::terms::put_optional_terms;
 use super::{EVENT_VERSION, units};
 use stockhold_domain::{
     Closing, Event, Hold, HoldChange, HoldTerms, Item, ItemKey, KeyRecord, KeyTarget, Label, Line, Mode,
-    Origin, RequestId, Scope, Seconds, Settings, Status, StockChange, StockCounters, Trace, Transition,
+    Origin, Record, RecordChange, RecordKey, RecordKind, RequestId, Scope, Seconds, Settings, Status,
+    StockChange, StockCounters, Trace, Transition,
 };
 
 /// Ends the tagged fields of a record.
@@ -34,6 +35,11 @@ pub fn put_u128(out: &mut Vec<u8>, value: u128) {
 pub fn put_text(out: &mut Vec<u8>, text: &str) {
     put_u64(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
+}
+
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_u64(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 pub(super) fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
@@ -130,6 +136,7 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
                     out.push(19);
                     put_text(out, unit.as_str());
                 }
+                StockChange::Deleted => out.push(20),
             }
             put_item(out, item);
         }
@@ -139,6 +146,11 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
             out.push(u8::from(*paused));
             put_label_field(out, 1, reason.as_ref());
             end_fields(out);
+        }
+        Transition::Record { change, record } => {
+            out.push(48);
+            put_record_change(out, *change);
+            put_record(out, record);
         }
     }
 }
@@ -269,6 +281,35 @@ pub fn put_key_record(out: &mut Vec<u8>, record: &KeyRecord) {
             out.push(1);
             put_key(out, key);
         }
+        KeyTarget::Record(key) => {
+            out.push(2);
+            put_record_key(out, key);
+        }
     }
     put_i64(out, record.at.micros());
+}
+
+/// Appends a record. A deleted one has no value.
+pub fn put_record(out: &mut Vec<u8>, record: &Record) {
+    put_record_key(out, &record.key);
+    put_u64(out, record.version);
+    put_field(out, 1, record.value.as_ref(), |out, value| put_bytes(out, value.as_bytes()));
+    end_fields(out);
+}
+
+pub(super) fn put_record_key(out: &mut Vec<u8>, key: &RecordKey) {
+    out.push(match key.kind {
+        RecordKind::ApiKey => 0,
+        RecordKind::SigningKey => 1,
+    });
+    put_text(out, key.id.as_str());
+}
+
+pub(super) fn put_record_change(out: &mut Vec<u8>, change: RecordChange) {
+    out.push(match change {
+        RecordChange::Silent => 0,
+        RecordChange::KeyCreated => 1,
+        RecordChange::KeyRolled => 2,
+        RecordChange::KeyRevoked => 3,
+    });
 }

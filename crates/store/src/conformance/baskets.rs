@@ -1,4 +1,4 @@
-//! What a basket may hold and what becomes of its lines.
+//! The lines of baskets: their limits, their sums and their results.
 
 use super::case_context::{CaseContext, Checked, SECOND, after, deadline};
 use super::maker::{
@@ -49,7 +49,13 @@ fn sum_is_judged(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let a = case.create_item("a", 4)?;
     let refused = case.expect_refused(reserve(&[(&a, 3), (&a, 3)]))?;
-    let short = Shortage { item: a.clone(), requested: 6, available: 4, next_expiry_at: None };
+    let short = Shortage {
+        item: a.clone(),
+        requested: 6,
+        available: 4,
+        next_expiry_at: None,
+        unknown_sections: Vec::new(),
+    };
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "six of four");
     let hold = case.hold(reserve_partial(60, &[(&a, 3), (&a, 3)]))?;
     let lines: Vec<_> = hold.lines.iter().map(|l| (l.requested, l.quantity)).collect();
@@ -62,7 +68,13 @@ fn all_or_nothing(world: &mut dyn World) -> Checked {
     let a = case.create_item("a", 5)?;
     let b = case.create_item("b", 1)?;
     let refused = case.expect_refused(reserve(&[(&a, 5), (&b, 2)]))?;
-    let short = Shortage { item: b.clone(), requested: 2, available: 1, next_expiry_at: None };
+    let short = Shortage {
+        item: b.clone(),
+        requested: 2,
+        available: 1,
+        next_expiry_at: None,
+        unknown_sections: Vec::new(),
+    };
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "only what falls short is named");
     case.expect_counters(&a, 0, 0)?;
     case.expect_counters(&b, 0, 0)?;
@@ -110,7 +122,7 @@ fn times_of_what_is_held(world: &mut dyn World) -> Checked {
         ensure_eq!(hold.lines.len(), 1, "one line is left out");
         ensure_eq!((hold.expires_at, hold.terms.max_expires_at), expected, "deadlines of {ttl:?}");
     }
-    // What can be asked for is judged before it is known what there is.
+    // The limits of a request are checked before the stock.
     let refused = case.expect_refused(reserve(Some(11), &[(&kept, 1), (&gone, 1)]))?;
     ensure_eq!(refused, Rejection::TtlTooLong { max: seconds(10) }, "11 s");
     case.expect_done(with(&gone, 1, 5, 10))?;
@@ -126,7 +138,13 @@ fn partial_of_nothing(world: &mut dyn World) -> Checked {
     let b = case.create_item("b", 0)?;
     let first = case.hold(reserve_for(60, &[(&a, 1)]))?;
     let refused = case.expect_refused(reserve_partial(60, &[(&a, 2), (&b, 3)]))?;
-    let short = |item, requested, next_expiry_at| Shortage { item, requested, available: 0, next_expiry_at };
+    let short = |item, requested, next_expiry_at| Shortage {
+        item,
+        requested,
+        available: 0,
+        next_expiry_at,
+        unknown_sections: Vec::new(),
+    };
     let both = vec![short(a, 2, Some(first.expires_at)), short(b, 3, None)];
     ensure_eq!(refused, Rejection::InsufficientInventory(both), "nothing of either");
     Ok(())
@@ -153,14 +171,32 @@ fn shortage(world: &mut dyn World) -> Checked {
     let refused = case.expect_refused(reserve(&[(&b, 2), (&a, 4)]))?;
     let next_expiry_at = Some(early.expires_at);
     let expected = vec![
-        Shortage { item: b.clone(), requested: 2, available: 1, next_expiry_at },
-        Shortage { item: a.clone(), requested: 4, available: 3, next_expiry_at },
+        Shortage {
+            item: b.clone(),
+            requested: 2,
+            available: 1,
+            next_expiry_at,
+            unknown_sections: Vec::new(),
+        },
+        Shortage {
+            item: a.clone(),
+            requested: 4,
+            available: 3,
+            next_expiry_at,
+            unknown_sections: Vec::new(),
+        },
     ];
     ensure_eq!(refused, Rejection::InsufficientInventory(expected), "in the order asked for");
     case.hold(confirm(early.id))?;
     let refused = case.expect_refused(reserve(&[(&a, 4)]))?;
     let next_expiry_at = Some(late.expires_at);
-    let expected = vec![Shortage { item: a.clone(), requested: 4, available: 3, next_expiry_at }];
+    let expected = vec![Shortage {
+        item: a.clone(),
+        requested: 4,
+        available: 3,
+        next_expiry_at,
+        unknown_sections: Vec::new(),
+    }];
     ensure_eq!(refused, Rejection::InsufficientInventory(expected), "a sold unit falls due no more");
     Ok(())
 }
@@ -274,6 +310,7 @@ fn hundred_short(world: &mut dyn World) -> Checked {
         requested: 1,
         available: 0,
         next_expiry_at: Some(due),
+        unknown_sections: Vec::new(),
     };
     for (outcome, item) in case.submit_all(each(60))?.into_iter().zip(&items) {
         ensure_eq!(

@@ -1,4 +1,4 @@
-//! What cases are written on: a world, a clock, and the few questions that every case asks.
+//! The context of a case: a world, a clock and common checks.
 
 use super::World;
 use super::history::START;
@@ -32,7 +32,7 @@ macro_rules! ensure_eq {
     };
 }
 
-/// Fails the case, with what was got, unless it matches.
+/// Fails the case unless a value matches a pattern. The error has the value.
 macro_rules! ensure_matches {
     ($got:expr, $pattern:pat $(if $guard:expr)?, $($what:tt)+) => {
         match &$got {
@@ -53,11 +53,11 @@ pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const MILLI: i64 = 1_000;
 const DAY: i64 = 24 * 3_600 * SECOND;
 
-/// Cases that were run in this process: each gets ids and items of its own and a later day, so that all may share a
-/// world.
+/// Number of cases that ran in this process. Each case has ids and items of its own and starts on a later day, so all
+/// can share a world.
 static CASE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
-/// One case being played.
+/// A running case.
 pub(super) struct CaseContext<'w> {
     pub(super) world: &'w mut dyn World,
     pub(super) maker: Maker,
@@ -67,7 +67,7 @@ pub(super) struct CaseContext<'w> {
 impl<'w> CaseContext<'w> {
     pub(super) fn new(world: &'w mut dyn World) -> Self {
         let number = CASE_CONTEXTS.fetch_add(1, Ordering::Relaxed);
-        // Past the longest hold that an earlier case can have left behind.
+        // After the longest hold that an earlier case can have left.
         let apart = i64::from(limits::TTL_CEILING_SECONDS) * SECOND + DAY;
         let days = i64::try_from(number).unwrap_or_default() * apart;
         let now = Instant::from_micros(START.micros() + days);
@@ -90,14 +90,14 @@ impl<'w> CaseContext<'w> {
         self.set_clock(Instant::from_micros(self.now.micros() + micros));
     }
 
-    /// An item with so many units.
+    /// Creates an item with this many units.
     pub(super) fn create_item(&mut self, name: &str, total: u64) -> Checked<ItemKey> {
         let item = self.maker.item(name);
         self.expect_done(maker::set_stock(&item, total))?;
         Ok(item)
     }
 
-    /// Hands commands over together.
+    /// Submits commands together.
     pub(super) fn submit(&mut self, envelopes: Vec<Envelope>) -> Checked<Vec<Outcome>> {
         let asked = envelopes.len();
         let answers = self.world.submit(envelopes);
@@ -111,7 +111,7 @@ impl<'w> CaseContext<'w> {
         Ok(outcomes)
     }
 
-    /// Hands commands over together, each with no key.
+    /// Submits commands together, each without a key.
     pub(super) fn submit_all(&mut self, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
         let envelopes = commands.into_iter().map(|command| self.maker.wrap(command)).collect();
         self.submit(envelopes)
@@ -159,7 +159,7 @@ impl<'w> CaseContext<'w> {
         }
     }
 
-    /// Sweeps until nothing more is due, and says how many were expired.
+    /// Sweeps until no hold is due. Returns the number of expired holds.
     pub(super) fn sweep(&mut self) -> Checked<u64> {
         let mut all = 0;
         loop {
@@ -198,7 +198,7 @@ impl<'w> CaseContext<'w> {
         Ok(())
     }
 
-    /// Committed events that are about these items, oldest first.
+    /// Committed events of these items, the oldest first.
     pub(super) fn events_of(&mut self, items: &[&ItemKey]) -> Vec<Event> {
         let items: Vec<ItemKey> = items.iter().map(|item| (*item).clone()).collect();
         self.event_rows_of(&items).into_iter().map(|row| row.event).collect()
@@ -209,18 +209,18 @@ impl<'w> CaseContext<'w> {
         let about = |row: &EventRow| match &row.event.transition {
             Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&line.item)),
             Transition::Stock { item, .. } => items.contains(&item.key),
-            Transition::Sale { .. } => false,
+            Transition::Sale { .. } | Transition::Record { .. } => false,
         };
         self.world.events().into_iter().filter(about).collect()
     }
 }
 
-/// A point in time so many microseconds on.
+/// The time in this many microseconds.
 pub(super) fn after(at: Instant, micros: i64) -> Instant {
     Instant::from_micros(at.micros() + micros)
 }
 
-/// The deadline that a hold of so many seconds made now is told.
+/// The deadline of a hold of this many seconds that is made now.
 pub(super) fn deadline(now: Instant, ttl: u64) -> Instant {
     now.deadline(Seconds::new(ttl).unwrap_or(Seconds::DEFAULT_TTL))
 }

@@ -1,5 +1,5 @@
-//! Clocks that step: time never runs backwards for an item, and nothing expires before its deadline. Whether the floor is
-//! the item's or the whole store's is the store's to choose, so these cases hold for both.
+//! Clocks that step: time never runs backwards for an item, and nothing expires before its deadline. A store may clamp
+//! the clock for each item or for the whole store, so these cases hold for both.
 
 use super::case_context::{CaseContext, Checked, MILLI, SECOND, after, deadline};
 use super::maker::{confirm, extend, pause, release, reserve, reserve_for, resume};
@@ -39,7 +39,7 @@ fn back_revives_nothing(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let item = case.create_item("a", 2)?;
     let expired = case.hold(reserve_for(60, &[(&item, 1)]))?;
-    // Due, but nobody has said so yet, when the item moves on at a later instant.
+    // The hold is due and not expired yet when the item is changed at a later instant.
     let due = case.hold(reserve_for(60, &[(&item, 1)]))?;
     case.set_clock(expired.expires_at);
     case.hold(release(expired.id))?;
@@ -90,7 +90,7 @@ fn paused_later(world: &mut dyn World) -> Checked {
     Ok(())
 }
 
-/// When an event paused or resumed the sale of this.
+/// The time of the event that paused or resumed the sale of this scope.
 fn sale_at(event: &Event, of: &Scope) -> Option<Instant> {
     matches!(&event.transition, Transition::Sale { scope, .. } if scope == of).then_some(event.at)
 }
@@ -122,7 +122,7 @@ fn ahead_and_back(world: &mut dyn World) -> Checked {
     let item = case.create_item("a", 2)?;
     let hold = case.hold(reserve_for(60, &[(&item, 1)]))?;
     case.advance(HOUR);
-    // The item moves on at the later instant, which is durable; that the clock was wrong can't be known.
+    // The item is changed at the later instant, which is durable. Nobody can know that the clock was wrong.
     case.hold(reserve_for(60, &[(&item, 1)]))?;
     case.advance(-HOUR);
     case.world.restart();

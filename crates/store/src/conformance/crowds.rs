@@ -1,4 +1,4 @@
-//! Many at once: on one item, on a few, and falling due together.
+//! Many reservations at once: of one item, of several items, and falling due together.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{reserve, reserve_for, reserve_partial};
@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
     case("a request behind many due holds is answered too", behind_the_crowd),
 ];
 
-/// Commands handed over together while a crowd is built up.
+/// Commands that are submitted together while the crowd is created.
 const AT_ONCE: usize = 250;
 const CROWD: usize = 1_000;
 
@@ -87,7 +87,7 @@ fn opposite_orders(world: &mut dyn World) -> Checked {
     Ok(())
 }
 
-/// A thousand holds of one unit each, all of the stock, and the clock at their deadline.
+/// 1,000 holds of one unit each, which are the whole stock, with the clock at their deadline.
 fn crowd(case: &mut CaseContext<'_>) -> Checked<(ItemKey, Vec<Hold>)> {
     let item = case.create_item("a", CROWD as u64)?;
     let mut holds = Vec::new();
@@ -154,7 +154,7 @@ fn behind_the_crowd(world: &mut dyn World) -> Checked {
         reserve_partial(60, &[(&item, 500), (&other, 1)]),
     ])?;
     let granted: Vec<_> = outcomes.iter().map(|o| reservation(o).map(Hold::quantity)).collect();
-    // Whoever needs no more room made than there is may pass the one that still waits for its own.
+    // A request that needs no further expiry may overtake one that still waits for expiries.
     let in_order = granted == [Some(600), Some(1), Some(400)];
     let passed = granted == [None, Some(1), Some(500)];
     ensure!(in_order || passed, "granted {granted:?}");

@@ -99,7 +99,13 @@ fn reserve_at_the_edge(world: &mut dyn World) -> Checked {
         let (item, hold) = edge(&mut case, &format!("a{offset}"), offset)?;
         if offset < 0 {
             let next_expiry_at = Some(hold.expires_at);
-            let short = Shortage { item: item.clone(), requested: 1, available: 0, next_expiry_at };
+            let short = Shortage {
+                item: item.clone(),
+                requested: 1,
+                available: 0,
+                next_expiry_at,
+                unknown_sections: Vec::new(),
+            };
             let refused = case.expect_refused(reserve(&[(&item, 1)]))?;
             ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "at {offset} µs");
             case.expect_status(hold.id, Status::Active)?;
@@ -231,7 +237,13 @@ fn refusal_leaves_nothing_due(world: &mut dyn World) -> Checked {
     let first = case.hold(reserve_for(1, &[(&item, 1)]))?;
     let second = case.hold(reserve_for(2, &[(&item, 1)]))?;
     case.advance(10 * SECOND);
-    let short = Shortage { item: item.clone(), requested: 4, available: 3, next_expiry_at: None };
+    let short = Shortage {
+        item: item.clone(),
+        requested: 4,
+        available: 3,
+        next_expiry_at: None,
+        unknown_sections: Vec::new(),
+    };
     let refused = case.expect_refused(reserve(&[(&item, 4)]))?;
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "four of three");
     case.world.restart();

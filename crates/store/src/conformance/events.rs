@@ -1,4 +1,4 @@
-//! What a store has committed, event by event: nothing else than what was answered, and all of it.
+//! Committed events: exactly what was answered.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     case("an event has the origin of its request", origin),
 ];
 
-/// A bit of everything: two items, five reservations, every kind of transition.
+/// Two items and five reservations with every kind of transition.
 fn everything(case: &mut CaseContext<'_>) -> Checked<(ItemKey, ItemKey)> {
     let a = case.create_item("a", 5)?;
     let b = case.create_item("b", 5)?;
@@ -42,7 +42,7 @@ fn everything(case: &mut CaseContext<'_>) -> Checked<(ItemKey, ItemKey)> {
     Ok((a, b))
 }
 
-/// One word for what an event says.
+/// A short text for an event.
 fn word(event: &Event) -> &'static str {
     match &event.transition {
         Transition::Hold { change, .. } => match change {
@@ -57,7 +57,9 @@ fn word(event: &Event) -> &'static str {
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "adjusted",
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units added",
         Transition::Stock { change: StockChange::UnitRetired(_), .. } => "unit retired",
+        Transition::Stock { change: StockChange::Deleted, .. } => "deleted",
         Transition::Sale { .. } => "sale",
+        Transition::Record { .. } => "record",
     }
 }
 
@@ -194,7 +196,7 @@ fn gapless(world: &mut dyn World) -> Checked {
                     (moves, figures[line])
                 }
                 Transition::Stock { item, .. } => (1, item.figures),
-                Transition::Sale { .. } => continue,
+                Transition::Sale { .. } | Transition::Record { .. } => continue,
             };
             sequence += moves;
             ensure_eq!(after.sequence, sequence, "sequence of {key:?} after {}", word(&event));

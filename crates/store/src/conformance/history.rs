@@ -1,15 +1,16 @@
-//! Random histories: one that is held against the model answer by answer, and one whose clock steps both ways, which is
-//! held to what must be true whatever the clocks do. Both want a world of their own; an error names the seed.
+//! Random histories. One is compared with the model answer by answer. In the other the clock steps in both directions,
+//! and invariants are checked that hold for any clock. Both need a world of their own. An error names the seed.
 
 use super::World;
 use super::op::{Op, OpContext};
-use super::random::Random;
 use super::unit_histories::compare;
 use crate::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
+use crate::random::Random;
 use crate::{Query, QueryResult, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Envelope, Event, HoldLimits, Instant, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status, Unit,
+    Envelope, Event, HoldLimits, Instant, Item, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status,
+    Unit,
 };
 
 /// Where clocks of histories start: 2026-01-01.
@@ -17,17 +18,17 @@ pub const START: Instant = Instant::from_millis(1_767_225_600_000);
 
 const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
-/// Most commands that are handed over at once.
+/// Most commands that are submitted at once.
 const BATCH: u64 = 6;
-/// One step in so many restarts the store.
+/// One of this many steps restarts the store.
 const RESTART_EVERY: u64 = 12;
-/// Ways that a clock moves between steps, in microseconds: not at all, hardly, and past the usual times to live.
+/// Moves of the clock between steps, in microseconds: none, small ones, and ones past the usual times to live.
 const TICKS: [i64; 8] = [0, 1, MILLI, 999 * MILLI, SECOND, 2 * SECOND, 30 * SECOND, 700 * SECOND];
-/// Where a clock is set to around a deadline, in microseconds from it.
+/// Distances from a deadline to which the clock is set, in microseconds.
 const EDGES: [i64; 5] = [-MILLI, -1, 0, 1, MILLI];
 
-/// Runs a random history against a fresh world and the model, step by step: a clock that only goes forwards, batches,
-/// retries, restarts. Every answer, every item and every reservation must be the model's.
+/// Runs a random history on a new world and on the model, step by step, with batches, retries and restarts. The clock
+/// only goes forwards. Every answer, item and reservation must be equal to the model's.
 pub fn random_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
     let mut history = History::new(world, seed);
     for step in 0..steps {
@@ -36,8 +37,8 @@ pub fn random_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<()
     history.settle().map_err(|what| format!("seed {seed}, after {steps} steps: {what}"))
 }
 
-/// Runs a random history against a fresh world with a clock that steps both ways, restarts with an earlier clock included:
-/// nothing expires early, nothing that ended moves, no item runs backwards, the books balance.
+/// Runs a random history on a new world with a clock that steps in both directions, also over restarts. Nothing may
+/// expire early, no terminal reservation may change, no item's time may run backwards, and the counters must add up.
 pub fn stepping_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
     let mut history = History::new(world, seed);
     for step in 0..steps {
@@ -46,7 +47,7 @@ pub fn stepping_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<
     Ok(())
 }
 
-/// Runs a random history like [`random_history`] in a shop that has units with ids too.
+/// Runs a random history like [`random_history`] that also has an item whose units have ids.
 pub fn units_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(), String> {
     let mut history = History::new(world, seed);
     history.context = OpContext::with_unit_item(seed ^ 0x5eed, &format!("{seed:x}-"));
@@ -58,14 +59,14 @@ pub fn units_history(world: &mut dyn World, seed: u64, steps: u32) -> Result<(),
 }
 
 struct History<'w> {
-    /// Whether the shop has units with ids.
+    /// Whether there is an item whose units have ids.
     hall: bool,
     world: &'w mut dyn World,
     random: Random,
     context: OpContext,
     model: Model,
     now: Instant,
-    /// The latest that the clock has ever shown.
+    /// The latest time that the clock ever showed.
     newest: Instant,
     before: NaiveState,
 }
@@ -114,14 +115,15 @@ impl<'w> History<'w> {
         if stepping { self.compare_with_before() } else { self.compare_with_model() }
     }
 
-    /// The first step opens the shop; the rest are random, and sometimes a hold and what ends it meet in one batch.
+    /// The first step creates the items. The others are random. Sometimes a hold and the command that ends it are in
+    /// one batch.
     fn batch(&mut self) -> Vec<Envelope> {
         let mut ops = Vec::new();
         if self.context.holds().is_empty() {
-            let (safety_stock, default_ttl, max_hold, version) = (None, Some(2), None, None);
+            let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
             ops.extend((0..3).map(|item| {
                 let total = Some(6 + item);
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }));
         }
         if self.hall && self.model.holds().is_empty() {
@@ -173,7 +175,13 @@ impl<'w> History<'w> {
                 }
             }
         }
-        // Those that a command was about lately; all of them at the end.
+        for key in self.context.records() {
+            let (expected, got) = (self.model.service_record(&key), self.world.record(&key));
+            if expected != got {
+                return Err(format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
+        // The reservations that recent commands named, and all of them at the end.
         let recent: Vec<_> = self.context.holds().iter().rev().take(8).copied().collect();
         recent.into_iter().try_for_each(|id| self.compare_hold(id))
     }
@@ -205,7 +213,7 @@ impl<'w> History<'w> {
         Ok(())
     }
 
-    /// The end of a history: everything falls due, and everything is compared, once more after a restart.
+    /// The end of a history: everything falls due, and everything is compared before and after a restart.
     fn settle(&mut self) -> Result<(), String> {
         self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
         self.world.set_clock(self.now);
@@ -244,12 +252,12 @@ impl<'w> History<'w> {
     }
 }
 
-/// What a world shows of a history's items and reservations.
+/// The items and reservations of a history as a world shows them.
 fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
     let mut state = NaiveState::default();
     for key in context.items() {
         if let Some(item) = world.item(key) {
-            if item.mode == Mode::Units && item.version > 1 {
+            if item.mode == Mode::Units && item.version > Item::first_version(item.created_at) {
                 let mut pool = Pool::default();
                 pool.add(units_of(world, key));
                 state.pools.insert(key.clone(), pool);
@@ -260,6 +268,11 @@ fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
     for id in context.holds() {
         if let Some(hold) = world.hold(*id) {
             state.holds.insert(*id, hold);
+        }
+    }
+    for key in context.records() {
+        if let Some(record) = world.record(&key) {
+            state.records.insert(key, record);
         }
     }
     state
@@ -306,9 +319,12 @@ fn fold_is_state(world: &mut dyn World, context: &OpContext) -> Result<(), Strin
         return Err(format!("{} events have {} ids", rows.len(), ids.len()));
     }
     let events: Vec<Event> = rows.into_iter().map(|row| row.event).collect();
-    let folded = NaiveState::fold(&events, []);
+    let mut folded = NaiveState::fold(&events, []);
+    // Deleted records are not shown.
+    folded.records.retain(|_, record| record.value.is_some());
     let shown = seen(world, context);
-    if folded.items != shown.items || folded.holds != shown.holds || !same_pools(&folded, &shown) {
+    let same = folded.items == shown.items && folded.holds == shown.holds && folded.records == shown.records;
+    if !same || !same_pools(&folded, &shown) {
         return Err(format!("state is not the fold of its events:\n state {shown:?}\n fold  {folded:?}"));
     }
     audit(&folded)

@@ -1,4 +1,4 @@
-//! Idempotency keys: one effect however often a request comes, over restarts too.
+//! Idempotency keys: one effect for all repetitions of a request, also over restarts.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case("a replay is answered before any rule is checked", replay_comes_first),
 ];
 
-/// Sends a request once more, with fresh ids, as a caller does that saw no answer.
+/// Sends a request again with new ids, as a caller does that got no answer.
 fn again(case: &mut CaseContext<'_>, envelope: &Envelope) -> Checked<Outcome> {
     let envelope = case.maker.again(envelope);
     case.submit_one(envelope)
@@ -130,7 +130,7 @@ fn confirm_and_release_again(world: &mut dyn World) -> Checked {
     let other = case.maker.keyed("k", confirm_as(sold.id, "o2"));
     let mismatch = Outcome::Refused(Rejection::IdempotencyMismatch);
     ensure_eq!(case.submit_one(other)?, mismatch, "another order under the same key");
-    // A confirm that finds its work done is done all the same, and so is its key.
+    // A confirm of a reservation that is confirmed already succeeds, and its key is stored.
     let (late, _) = first(&mut case, "k2", confirm_as(sold.id, "o1"))?;
     ensure_eq!(again(&mut case, &late)?, Outcome::Replayed(sale), "a second key on the same sale");
     case.expect_counters(&item, 1, 0)
@@ -216,7 +216,7 @@ fn refused_is_forgotten(world: &mut dyn World) -> Checked {
         ensure_matches!(refused, Outcome::Refused(Rejection::InsufficientInventory(_)), "two of one");
         case.world.restart();
     }
-    // Not even the fingerprint is kept: another request may take the key.
+    // The fingerprint is not kept either, so another request may use the key.
     let other = case.maker.keyed("k2", reserve(&[(&item, 3)]));
     ensure_matches!(case.submit_one(other)?, Outcome::Refused(_), "three of one");
     case.expect_done(set_stock(&item, 2))?;

@@ -1,4 +1,4 @@
-//! What is read: pages of items, lists of reservations, histories, events; and commands that are handed over as one.
+//! Queries: pages of items, lists of reservations, histories and events. And several commands in one request.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{self, confirm, extend, label, release, reserve_of, return_of};
@@ -95,7 +95,7 @@ fn ids(holds: &[Hold]) -> BTreeSet<ReservationId> {
     holds.iter().map(|hold| hold.id).collect()
 }
 
-/// Holds a list against what the events of its reservations come to: the same ones, as they are now, the newest first.
+/// Compares a list with the fold of the events: the same reservations in their current state, the newest first.
 fn check(world: &mut dyn World, events: &[EventRow], filter: &ReservationFilter) -> Checked<usize> {
     let expected = match model::find(
         events,
@@ -191,7 +191,7 @@ fn pages_follow_each_other(world: &mut dyn World) -> Checked {
             ensure!(check(case.world, &events, &filter)? > limit, "there are several pages");
         }
     }
-    // What is made meanwhile does not come into the pages that are left.
+    // Reservations that are created meanwhile are not in the remaining pages.
     let filter = ReservationFilter {
         owner_id: Some(crowd.owners[0].clone()),
         limit: 5,
@@ -295,7 +295,7 @@ fn shelves_are_in_order(world: &mut dyn World) -> Checked {
                 };
                 ensure_eq!(found, expected, "{shelf:?}");
                 match found.last() {
-                    // All items of all cases, one after the other, would take long.
+                    // Reading all items of all cases would take long.
                     Some(last) if location.is_some() => after = Some(last.key.clone()),
                     _ => break,
                 }
@@ -349,7 +349,7 @@ fn in_order(world: &mut dyn World) -> Checked {
     Ok(())
 }
 
-/// Whatever a store has to read for one of them, those behind it wait.
+/// The commands after one that needs a read have to wait.
 fn in_order_with_what_is_closed(world: &mut dyn World) -> Checked {
     let case = &mut CaseContext::new(world);
     let item = case.create_item("few", 40)?;
@@ -375,7 +375,7 @@ fn in_order_with_what_is_closed(world: &mut dyn World) -> Checked {
         let right = match n % 3 {
             0 => is_done(&outcome),
             1 => matches!(outcome, Outcome::Replayed(_)),
-            // There were 20 left, two for each.
+            // 20 units were left, two for each.
             _ => is_done(&outcome) == (n / 3 < 10),
         };
         ensure!(right, "command {n} was answered with {outcome:?}");

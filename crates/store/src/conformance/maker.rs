@@ -1,13 +1,14 @@
-//! Commands and envelopes in few words, for the suite and for any test of an adapter. What a seed makes, it makes again:
-//! nothing here reads a clock or real randomness.
+//! Short functions that make commands and envelopes, for the suite and for tests of adapters. A seed always makes the
+//! same: nothing here reads a clock or real randomness.
 
-use super::random::Random;
 use crate::digest;
+use crate::random::Random;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, Envelope, EventId, Extend,
-    Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit, Origin, Patch, Release,
-    RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection,
-    Scope, Seconds, SetSale, SetStock, UnitSelection, bucket_of,
+    AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem, Envelope,
+    EventId, Extend, Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit,
+    Origin, Patch, RecordChange, RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine,
+    ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, Seconds, SetRecord,
+    SetSale, SetStock, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -42,7 +43,12 @@ impl Maker {
         label(&format!("{}{name}", self.prefix))
     }
 
-    /// Wraps a command, with fresh ids and no key.
+    /// The record of this kind whose id no other prefix has.
+    pub fn record(&self, kind: RecordKind, name: &str) -> RecordKey {
+        RecordKey { kind, id: label(&format!("{}{name}", self.prefix)) }
+    }
+
+    /// Wraps a command, with new ids and no key.
     pub fn wrap(&mut self, command: Command) -> Envelope {
         let bucket = match &command {
             Command::Reserve(reserve) => {
@@ -50,7 +56,7 @@ impl Maker {
             }
             _ => 0,
         };
-        // Ids sort by this time, which is no clock: fresh ones follow older ones, and that is all that counts.
+        // Ids sort by this number. It is no clock time: later ids only have to sort after earlier ones.
         let made = Instant::from_millis(i64::try_from(self.made).unwrap_or(i64::MAX));
         self.made += 1;
         Envelope {
@@ -84,7 +90,7 @@ impl Maker {
         envelope
     }
 
-    /// The same request sent once more, as a caller does that saw no answer: the key stays, ids are fresh.
+    /// The same request again, as a caller sends it that got no answer: with the same key and new ids.
     pub fn again(&mut self, envelope: &Envelope) -> Envelope {
         Envelope { key: envelope.key, origin: envelope.origin.clone(), ..self.wrap(envelope.command.clone()) }
     }
@@ -95,7 +101,7 @@ impl Maker {
     }
 }
 
-/// What keys are scoped by, besides the principal.
+/// The operation that scopes keys, besides the principal.
 fn operation(command: &Command) -> &'static str {
     match command {
         Command::Reserve(_) => "reserve",
@@ -105,10 +111,12 @@ fn operation(command: &Command) -> &'static str {
         Command::Return(_) => "return",
         Command::SetStock(_) => "set_stock",
         Command::AdjustStock(_) => "adjust_stock",
+        Command::DeleteItem(_) => "delete_item",
         Command::AddUnits(_) => "add_units",
         Command::RetireUnit(_) => "retire_unit",
         Command::SetSale(_) => "set_sale",
         Command::Sweep => "sweep",
+        Command::SetRecord(_) => "set_record",
     }
 }
 
@@ -128,7 +136,7 @@ fn basket(lines: &[(&ItemKey, u64)]) -> Basket {
     Basket::new(lines.collect()).expect("wishes that are a basket")
 }
 
-/// A reserve of these, in full, with nothing optional.
+/// A reserve of these lines in full, without optional fields.
 pub fn reserve_of(lines: &[(&ItemKey, u64)]) -> Reserve {
     Reserve {
         basket: basket(lines),
@@ -138,17 +146,17 @@ pub fn reserve_of(lines: &[(&ItemKey, u64)]) -> Reserve {
     }
 }
 
-/// A reserve of these, in full, for the default time.
+/// A reserve of these lines in full, with the default time to live.
 pub fn reserve(lines: &[(&ItemKey, u64)]) -> Command {
     Command::Reserve(reserve_of(lines))
 }
 
-/// A reserve of these, in full, for so many seconds.
+/// A reserve of these lines in full, for this many seconds.
 pub fn reserve_for(ttl: u64, lines: &[(&ItemKey, u64)]) -> Command {
     Command::Reserve(Reserve { ttl: Some(seconds(ttl)), ..reserve_of(lines) })
 }
 
-/// A reserve of what there is of these, for so many seconds.
+/// A reserve of these lines as far as available, for this many seconds.
 pub fn reserve_partial(ttl: u64, lines: &[(&ItemKey, u64)]) -> Command {
     let fulfilment = Fulfilment::Partial;
     Command::Reserve(Reserve { ttl: Some(seconds(ttl)), fulfilment, ..reserve_of(lines) })
@@ -169,17 +177,17 @@ pub fn release(id: ReservationId) -> Command {
     Command::Release(Release { id, reason: None })
 }
 
-/// An extension to so many seconds from now.
+/// An extension to this many seconds from now.
 pub fn extend(id: ReservationId, ttl: u64) -> Command {
     Command::Extend(Extend { id, ttl: seconds(ttl) })
 }
 
-/// A return of everything that has not come back.
+/// A return of all units that were not returned.
 pub fn return_all(id: ReservationId) -> Command {
     Command::Return(Return { id, selection: ReturnSelection::All, reason: label("unwanted") })
 }
 
-/// A return of so many units of these.
+/// A return of quantities of these items.
 pub fn return_of(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
     Command::Return(Return {
         id,
@@ -230,7 +238,7 @@ pub fn add_units(item: &ItemKey, units: Vec<NewUnit>) -> Command {
     Command::AddUnits(AddUnits { item: item.clone(), units })
 }
 
-/// Lets a unit go.
+/// Retires a unit.
 pub fn retire(item: &ItemKey, unit: &str) -> Command {
     Command::RetireUnit(RetireUnit { item: item.clone(), unit: label(unit) })
 }
@@ -240,7 +248,7 @@ pub fn named(ids: &[&str]) -> UnitSelection {
     UnitSelection::Named(ids.iter().map(|id| label(id)).collect())
 }
 
-/// A reserve of wishes that may say which units, in full, for so many seconds.
+/// A reserve of lines that may select units, in full, for this many seconds.
 pub fn reserve_choosing(ttl: u64, lines: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Reserve {
     let line = |(item, quantity, choice): (&ItemKey, u64, _)| {
         (RequestedLine { item: item.clone(), quantity }, choice)
@@ -250,12 +258,12 @@ pub fn reserve_choosing(ttl: u64, lines: Vec<(&ItemKey, u64, Option<UnitSelectio
     Reserve { ttl: Some(seconds(ttl)), basket, ..reserve_of(&[(&Maker::new(0, "").item("x"), 1)]) }
 }
 
-/// A reserve of these units, in full, for so many seconds.
+/// A reserve of these units in full, for this many seconds.
 pub fn reserve_named(ttl: u64, item: &ItemKey, ids: &[&str]) -> Command {
     Command::Reserve(reserve_choosing(ttl, vec![(item, 1, Some(named(ids)))]))
 }
 
-/// A reserve of the best units, in full, for so many seconds.
+/// A reserve of the best available units in full, for this many seconds.
 pub fn reserve_best(ttl: u64, item: &ItemKey, quantity: u64, best: BestAvailable) -> Command {
     Command::Reserve(reserve_choosing(ttl, vec![(item, quantity, Some(UnitSelection::BestAvailable(best)))]))
 }
@@ -272,6 +280,11 @@ pub fn adjust(item: &ItemKey, delta: i64) -> Command {
     Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, expected: None })
 }
 
+/// The deletion of an item.
+pub fn delete(item: &ItemKey) -> Command {
+    Command::DeleteItem(DeleteItem { item: item.clone(), expected: None })
+}
+
 /// A pause.
 pub fn pause(scope: &Scope) -> Command {
     Command::SetSale(SetSale { scope: scope.clone(), paused: true, reason: None })
@@ -280,4 +293,20 @@ pub fn pause(scope: &Scope) -> Command {
 /// The end of a pause.
 pub fn resume(scope: &Scope) -> Command {
     Command::SetSale(SetSale { scope: scope.clone(), paused: false, reason: None })
+}
+
+/// A put of a record that has this version, or does not exist if the version is 0.
+pub fn put_record(key: &RecordKey, expected_version: u64, value: &[u8]) -> Command {
+    let value = Some(RecordValue::new(value).expect("a value within the limit"));
+    Command::SetRecord(SetRecord { key: key.clone(), expected_version, value, change: RecordChange::Silent })
+}
+
+/// A deletion of a record that has this version.
+pub fn delete_record(key: &RecordKey, expected_version: u64) -> Command {
+    Command::SetRecord(SetRecord {
+        key: key.clone(),
+        expected_version,
+        value: None,
+        change: RecordChange::Silent,
+    })
 }

@@ -1,15 +1,16 @@
-//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists; a [`OpContext`] turns them
-//! into envelopes about the few items and the reservations that there are, so that contention is constant.
+//! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists. An [`OpContext`]
+//! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
 use super::maker::{self, Maker, label, seconds};
-use super::random::Random;
+use crate::random::Random;
 use stockhold_domain::{
-    AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, Envelope, Extend, Fulfilment,
-    ItemKey, Label, NewUnit, Patch, Precondition, Release, ReservationId, Reserve, Return, Scope, SetSale,
-    SetStock, UnitSelection, limits,
+    AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
+    Fulfilment, ItemKey, Label, NewUnit, Patch, Precondition, RecordChange, RecordKey, RecordKind,
+    RecordValue, Release, ReservationId, Reserve, Return, Scope, SetRecord, SetSale, SetStock, UnitSelection,
+    limits,
 };
 
-/// One command to be. Small numbers choose among what exists; see [`OpContext::envelope`].
+/// A command in small numbers, which select among what exists. See [`OpContext::envelope`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Reserve: items and quantities, the same item twice too.
@@ -18,109 +19,118 @@ pub enum Op {
         lines: Vec<(u8, u8)>,
         /// Seconds.
         ttl: Option<u32>,
-        /// What there is, or all.
+        /// Partial fulfilment.
         partial: bool,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Confirm.
     Confirm {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// Which of two orders.
         order: Option<u8>,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Release.
     Release {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Extend.
     Extend {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// Seconds.
         ttl: u32,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Return: everything, or items and quantities.
     Return {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// (item, quantity).
         lines: Option<Vec<(u8, u8)>>,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Set stock.
     SetStock {
         /// Which item.
         item: u8,
-        /// Units; as many as there are when left out.
+        /// Units. Without it, the total stays.
         total: Option<u8>,
-        /// Units kept from sale.
+        /// Units that are kept back.
         safety_stock: Option<u8>,
-        /// Seconds; 0 takes it back.
+        /// Seconds. 0 clears the setting.
         default_ttl: Option<u32>,
-        /// Seconds; 0 takes it back.
+        /// Seconds. 0 clears the setting.
         max_hold: Option<u32>,
-        /// The version expected.
-        version: Option<u8>,
+        /// What is expected of it.
+        expected: Option<u8>,
     },
     /// Adjust stock.
     AdjustStock {
         /// Which item.
         item: u8,
-        /// By how much; 0 stands for 1.
+        /// The difference. 0 stands for 1.
         delta: i8,
-        /// The version expected.
-        version: Option<u8>,
-        /// Which of a few keys.
+        /// What is expected of it.
+        expected: Option<u8>,
+        /// The key, one of a few.
+        key: Option<u8>,
+    },
+    /// Delete an item.
+    DeleteItem {
+        /// Which item.
+        item: u8,
+        /// What is expected of it.
+        expected: Option<u8>,
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Pause or resume.
     SetSale {
-        /// 0 everything, 1 and 2 a location, the rest an item.
+        /// 0 is everything, 1 and 2 are locations, and the rest are items.
         scope: u8,
         /// Pause.
         paused: bool,
     },
-    /// Reserve units of the hall, with a counted line beside them or not.
+    /// Reserve units of the item whose units have ids, with or without a counted line.
     ReserveUnits {
         /// How many.
         count: u8,
         /// How they are chosen.
         how: u8,
-        /// What chooses among sections, ids and the like.
+        /// Selects sections, ids and other parts.
         which: u8,
-        /// A line of the first item too.
+        /// Whether there is a line of the first item.
         counted: bool,
         /// Seconds.
         ttl: u32,
-        /// What there is, or all.
+        /// Partial fulfilment.
         partial: bool,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
-    /// Make the hall, with no units yet.
+    /// Create the item whose units have ids, without units.
     CreateUnitItem,
-    /// Add units to the hall.
+    /// Add units to the item whose units have ids.
     AddUnits {
-        /// Which row, and with it which section.
+        /// The row, which decides the section.
         row: u8,
-        /// Of which seats.
+        /// The first seat.
         first: u8,
         /// How many.
         count: u8,
         /// Whether they are given positions.
         placed: bool,
     },
-    /// Retire a unit of the hall.
+    /// Retire a unit.
     RetireUnit {
         /// Which row.
         row: u8,
@@ -129,43 +139,64 @@ pub enum Op {
     },
     /// Return units by their ids.
     ReturnUnits {
-        /// How many reservations ago.
+        /// The reservation: how many before the newest.
         hold: u8,
         /// Which.
         which: u8,
-        /// Which of a few keys.
+        /// The key, one of a few.
         key: Option<u8>,
     },
     /// Sweep.
     Sweep,
-    /// A request with a key, sent once more.
+    /// A repeated request with a key.
     Retry {
-        /// How many such requests ago.
+        /// How many such requests before the newest.
         sent: u8,
+    },
+    /// Put or delete a record.
+    SetRecord {
+        /// Which of a few records.
+        record: u8,
+        /// The version expected.
+        version: u8,
+        /// What its value begins with; deleted when left out.
+        value: Option<u8>,
+        /// Which change the event shows.
+        change: u8,
+        /// Which of a few keys.
+        key: Option<u8>,
     },
 }
 
-/// Rows of the hall, and the most seats of one: few, so that buyers meet.
+/// Rows, and most seats of a row. Both are small, so that requests conflict.
 const ROWS: u8 = 3;
 const SEATS: u8 = 6;
-/// Reservations that commands are about: the newest so many.
+/// Reservations that commands name: this many newest ones.
 const RECENT: usize = 12;
-/// Keys in use: so few that they meet.
+/// Number of keys. It is small, so that keys are used again.
 const KEYS: u8 = 6;
-/// One command in so many names a reservation that never was.
+/// Records of a history: so few that requests conflict.
+const RECORDS: u8 = 4;
+/// Commands after which other records are used. It is small, so that most versions stay below [`RECORD_VERSIONS`].
+const RECORD_COMMANDS: usize = 16;
+/// Versions that a change of a record may expect: 0 to this less 1.
+const RECORD_VERSIONS: u8 = 4;
+/// One of this many commands names a reservation that never existed.
 const UNKNOWN: u8 = 31;
 
-/// What a history is about.
+/// The items and reservations of a history.
 #[derive(Clone, Debug)]
 pub struct OpContext {
     maker: Maker,
     items: Vec<ItemKey>,
     holds: Vec<ReservationId>,
     sent: Vec<Envelope>,
+    /// Commands so far that were about records.
+    record_commands: usize,
 }
 
 impl OpContext {
-    /// Four items at two locations; the last never exists until something sets it.
+    /// Four items at two locations. The last one does not exist until a command creates it.
     pub fn new(seed: u64, prefix: &str) -> Self {
         let maker = Maker::new(seed, prefix);
         let hub = maker.location("hub");
@@ -175,27 +206,38 @@ impl OpContext {
             maker.item_at(hub.as_str(), "a"),
             maker.item_at(hub.as_str(), "b "),
         ];
-        Self { maker, items, holds: Vec::new(), sent: Vec::new() }
+        Self { maker, items, holds: Vec::new(), sent: Vec::new(), record_commands: 0 }
     }
 
-    /// The same with an item whose units have ids, the last.
+    /// The same, and the last item has units with ids.
     pub fn with_unit_item(seed: u64, prefix: &str) -> Self {
         let mut context = Self::new(seed, prefix);
         context.items.push(context.maker.item("hall"));
         context
     }
 
-    /// Its items, those that do not exist included.
+    /// Its items, including those that do not exist.
     pub fn items(&self) -> &[ItemKey] {
         &self.items
     }
 
-    /// Ids that reserves were sent with, whatever became of them.
+    /// Ids of all reserves, whether they succeeded or not.
     pub fn holds(&self) -> &[ReservationId] {
         &self.holds
     }
 
-    /// Wraps a command that is no op.
+    /// Its records, those that do not exist included.
+    pub fn records(&self) -> Vec<RecordKey> {
+        let groups = 0..=self.record_commands / RECORD_COMMANDS;
+        groups.flat_map(|group| (0..RECORDS).map(move |record| self.record(group, record))).collect()
+    }
+
+    fn record(&self, group: usize, record: u8) -> RecordKey {
+        let kind = if record.is_multiple_of(2) { RecordKind::ApiKey } else { RecordKind::SigningKey };
+        self.maker.record(kind, &format!("record-{group}-{}", record / 2))
+    }
+
+    /// Wraps another command.
     pub fn wrap(&mut self, command: Command) -> Envelope {
         self.maker.wrap(command)
     }
@@ -257,7 +299,7 @@ impl OpContext {
                 let Command::Return(returned) = command else { unreachable!("a return") };
                 (Command::Return(Return { reason: label("came back"), ..returned }), *key)
             }
-            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version } => {
+            Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected } => {
                 let setting = |asked: &Option<u32>| match *asked {
                     None => Patch::Keep,
                     Some(0) => Patch::Clear,
@@ -268,19 +310,23 @@ impl OpContext {
                     safety_stock: safety_stock.map(u64::from),
                     default_ttl: setting(default_ttl),
                     max_hold: setting(max_hold),
-                    expected: version.map(|version| Precondition::version(version.into())),
+                    expected: expected.map(precondition),
                     ..maker::stock_of(self.item(*item), 0)
                 };
                 (Command::SetStock(set), None)
             }
-            Op::AdjustStock { item, delta, version, key } => {
+            Op::AdjustStock { item, delta, expected, key } => {
                 let adjust = AdjustStock {
                     item: self.item(*item).clone(),
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
                     reason: label("count"),
-                    expected: version.map(|version| Precondition::version(version.into())),
+                    expected: expected.map(precondition),
                 };
                 (Command::AdjustStock(adjust), *key)
+            }
+            Op::DeleteItem { item, expected, key } => {
+                let item = self.item(*item).clone();
+                (Command::DeleteItem(DeleteItem { item, expected: expected.map(precondition) }), *key)
             }
             Op::SetSale { scope, paused } => {
                 let scope = match scope % 6 {
@@ -312,7 +358,27 @@ impl OpContext {
                 let ids: Vec<&str> = ids.iter().map(Label::as_str).collect();
                 (maker::return_units(self.hold(*hold), &ids), *key)
             }
+            Op::SetRecord { record, version, value, change, key } => {
+                (Command::SetRecord(self.set_record(*record, *version, *value, *change)), *key)
+            }
             Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
+        }
+    }
+
+    fn set_record(&mut self, record: u8, version: u8, value: Option<u8>, change: u8) -> SetRecord {
+        let bytes = |value: u8| vec![value; usize::from(value)];
+        let group = self.record_commands / RECORD_COMMANDS;
+        self.record_commands += 1;
+        SetRecord {
+            key: self.record(group, record % RECORDS),
+            expected_version: u64::from(version % RECORD_VERSIONS),
+            value: value.map(|value| RecordValue::new(&bytes(value)).expect("a short value")),
+            change: match change % 4 {
+                0 => RecordChange::Silent,
+                1 => RecordChange::KeyCreated,
+                2 => RecordChange::KeyRolled,
+                _ => RecordChange::KeyRevoked,
+            },
         }
     }
 
@@ -322,7 +388,7 @@ impl OpContext {
 
     fn lines(&self, lines: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
         let wish = |(item, quantity): &(u8, u8)| {
-            // The largest number stands for one past the limit.
+            // The largest number stands for a value above the limit.
             let past = limits::LINE_QUANTITY + 1;
             let quantity = if *quantity == u8::MAX { past } else { u64::from(*quantity).max(1) };
             (self.item(*item), quantity)
@@ -342,11 +408,20 @@ impl OpContext {
     }
 }
 
+/// What a change may expect of its item. No item has this version: conformance cases have those that they were told.
+fn precondition(number: u8) -> Precondition {
+    match number % 4 {
+        0 | 1 => Precondition::Exists,
+        2 => Precondition::Absent,
+        _ => Precondition::version(number.into()),
+    }
+}
+
 fn seat_id(row: u8, seat: u8) -> Label {
     label(&format!("{}{}", char::from(b'A' + row % ROWS), 1 + seat % SEATS))
 }
 
-/// A seat of the hall: rows A and B make one section, C another; every third seat is wide.
+/// A seat. Rows A and B are one section and C is another. Every third seat is wide.
 fn new_seat(row: u8, seat: u8, placed: bool) -> NewUnit {
     let (row, seat) = (row % ROWS, seat % SEATS);
     let wide = (label("wide"), Attribute::Flag(true));
@@ -403,7 +478,7 @@ fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
     all.iter().rev().nth(usize::from(ago).checked_rem(span)?)
 }
 
-/// Times to live that matter: short ones that fall due within a history, the defaults, and one past them.
+/// Times to live: short ones that fall due within a history, the default, and one above the maximum.
 pub const TTLS: [u32; 8] = [1, 2, 3, 10, 60, 600, 1_800, 1_801];
 
 impl Op {
@@ -412,7 +487,7 @@ impl Op {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(24) {
+        match random.below(27) {
             0..=7 => Self::Reserve {
                 lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -429,23 +504,35 @@ impl Op {
                 safety_stock: random.one_in(3).then(|| random.byte() % 4),
                 default_ttl: random.one_in(3).then(|| if random.one_in(4) { 0 } else { ttl }),
                 max_hold: random.one_in(3).then(|| if random.one_in(4) { 0 } else { random.pick(&TTLS) }),
-                version: random.one_in(4).then(|| random.byte() % 8),
+                expected: random.one_in(4).then(|| random.byte()),
             },
             18..=19 => Self::Extend { hold, ttl, key },
             20..=21 => Self::Return { hold, lines: random.one_in(2).then(|| lines(random)), key },
             22 => Self::AdjustStock {
                 item: random.byte(),
                 delta: random.byte().cast_signed() % 6,
-                version: random.one_in(4).then(|| random.byte() % 8),
+                expected: random.one_in(4).then(|| random.byte()),
                 key,
             },
-            _ => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            23 => Self::DeleteItem {
+                item: random.byte(),
+                expected: random.one_in(4).then(|| random.byte()),
+                key,
+            },
+            24 => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            _ => Self::SetRecord {
+                record: random.byte(),
+                version: random.byte(),
+                value: (!random.one_in(4)).then(|| random.byte()),
+                change: random.byte(),
+                key,
+            },
         }
     }
 }
 
 impl Op {
-    /// Any op of a shop that has a hall; see [`OpContext::with_unit_item`].
+    /// Any op for a history with units with ids. See [`OpContext::with_unit_item`].
     pub fn random_with_unit_item(random: &mut Random) -> Self {
         let key = random.one_in(4).then(|| random.byte());
         match random.below(20) {

@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case("a pause changes neither version nor sequence", no_version),
 ];
 
-/// Pauses, checks over a restart, resumes, checks again: whatever the checks say, the sale is open afterwards.
+/// Pauses, checks before and after a restart, resumes, and checks again. The sale is open afterwards in any case.
 fn while_paused(
     case: &mut CaseContext<'_>,
     scope: &Scope,
@@ -47,7 +47,7 @@ fn expect_open(case: &mut CaseContext<'_>, item: &ItemKey) -> Checked {
     Ok(())
 }
 
-/// Items' own pauses are not in it, and a world that cases share may have others' in it.
+/// Pauses of items are not in the list. In a shared world it may have pauses of other cases.
 fn read(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let [hub, nowhere] = ["hub", "nowhere"].map(|name| case.maker.location(name));
@@ -71,7 +71,7 @@ fn read(world: &mut dyn World) -> Checked {
     case.expect_done(pause(&Scope::Item(a.clone())))?;
     expect(&mut case, false, &[])?;
     case.expect_done(resume(&Scope::Item(a)))?;
-    // A location where nothing is stocked can be paused, and shows.
+    // A location without items can be paused, and the list shows it.
     let [here, there] = [&hub, &nowhere].map(|location| Scope::Location(location.clone()));
     case.expect_done(pause(&there))?;
     case.expect_done(pause(&here))?;

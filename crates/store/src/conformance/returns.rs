@@ -1,4 +1,4 @@
-//! Sold units that come back.
+//! Returns of sold units.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{confirm, confirm_as, label, release, reserve, reserve_for, return_all, return_of};

@@ -1,4 +1,4 @@
-//! One unit with an id: as it is, and what happened to it.
+//! One unit with an id: its state and its history.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
@@ -33,7 +33,7 @@ fn history(world: &mut dyn World, item: &ItemKey, id: &str) -> Checked<Option<Ve
     }
 }
 
-/// Holds a unit and its history against what all events come to.
+/// Compares a unit and its history with the fold of all events.
 pub(super) fn compare(world: &mut dyn World, events: &[EventRow], item: &ItemKey, id: &str) -> Checked {
     let named = || (item.clone(), label(id));
     let ((item_of_one, one), (item_of_all, all)) = (named(), named());
@@ -59,7 +59,7 @@ fn kinds(rows: Option<Vec<EventRow>>) -> Vec<&'static str> {
             HoldChange::Returned { .. } => "returned",
         },
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "added",
-        Transition::Stock { .. } | Transition::Sale { .. } => "something else",
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => "something else",
     };
     rows.unwrap_or_default().iter().map(kind).collect()
 }
@@ -73,7 +73,7 @@ fn whole(world: &mut dyn World) -> Checked {
     case.hold(release(both.id))?;
     case.hold(reserve_named(5, &hall, &["a"]))?;
     case.advance(10 * SECOND);
-    // Who wants it next finds that it fell due.
+    // The next reserve of it expires the due hold.
     let with_tins = reserve_choosing(60, vec![(&tins, 2, None), (&hall, 1, Some(maker::named(&["a"])))]);
     let sold = case.hold(Command::Reserve(with_tins))?;
     case.hold(confirm(sold.id))?;
@@ -144,7 +144,7 @@ fn begun_anew(world: &mut dyn World) -> Checked {
     let events = case.event_rows_of(std::slice::from_ref(&hall));
     compare(case.world, &events, &hall, "a")?;
     ensure_eq!(kinds(history(case.world, &hall, "a")?), ["added", "held"], "another one of its name");
-    // Within one batch: where the other was, and elsewhere.
+    // Within one batch: at the old place, and at another one.
     for (id, position) in [("b", 2), ("c", 9)] {
         let anew = NewUnit { position: Some(position), ..row("stalls", "A", &[id]).remove(0) };
         case.submit_all(vec![retire(&hall, id), add_units(&hall, vec![anew])])?;
@@ -160,7 +160,7 @@ fn begun_anew(world: &mut dyn World) -> Checked {
 fn the_newest(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let hall = hall(&mut case, &["a", "b"])?;
-    // Added, moved to and fro, and held once more: as many as are shown.
+    // Added, changed many times, and held again: exactly as many events as a history shows.
     for _ in 0..UNIT_HISTORY_LIMIT / 2 - 1 {
         let hold = case.hold(reserve_named(60, &hall, &["a"]))?;
         case.hold(release(hold.id))?;

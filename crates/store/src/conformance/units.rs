@@ -1,4 +1,5 @@
-//! Units with ids: added, held, sold, given back, expired, returned, retired; and many who want the same.
+//! Units with ids: added, held, sold, released, expired, returned and retired, also with many requests for the same
+//! unit.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::history::units_of;
@@ -9,8 +10,8 @@ use super::maker::{
 use super::{Case, World, case};
 use crate::{Query, QueryResult, SeatMap, UnitFilter, UnitState};
 use stockhold_domain::{
-    Basket, Command, Hold, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply, RequestedLine,
-    Reserve, Return, ReturnSelection, SetStock, Status, UnavailableUnits, UnitStatus, limits,
+    Basket, Command, Hold, Item, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply,
+    RequestedLine, Reserve, Return, ReturnSelection, SetStock, Status, UnavailableUnits, UnitStatus, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -41,7 +42,7 @@ pub(super) fn hall(case: &mut CaseContext<'_>, ids: &[&str]) -> Checked<ItemKey>
     Ok(hall)
 }
 
-/// An item with so many units.
+/// An item with this many units.
 fn large_hall(case: &mut CaseContext<'_>, count: usize) -> Checked<ItemKey> {
     let ids: Vec<String> = (0..count).map(|n| format!("{n:05}")).collect();
     hall(case, &ids.iter().map(String::as_str).collect::<Vec<_>>())
@@ -74,7 +75,7 @@ pub(super) fn reservation(outcome: &Outcome) -> Option<&Hold> {
     }
 }
 
-/// Checks that every unit stands with the one reservation that has it, and that the figures count them.
+/// Checks that every unit belongs to the one reservation that has it, and that the counters are right.
 fn expect_sound(case: &mut CaseContext<'_>, hall: &ItemKey, holds: &[Hold]) -> Checked {
     let figures = case.read_item(hall)?.figures;
     let units = units_of(case.world, hall);
@@ -196,7 +197,7 @@ fn taken_over(world: &mut dyn World) -> Checked {
     let early = case.expect_refused(reserve_named(60, &hall, &["b"]))?;
     ensure_eq!(early, taken(&hall, &["b"]), "a microsecond before the deadline");
     case.advance(2 * SECOND);
-    // Each of them, and the one that fell due besides, meets the same state.
+    // Every command sees the same state, including the hold that fell due.
     let outcomes = case.submit_all(vec![
         reserve_named(60, &hall, &["b"]),
         reserve_named(60, &hall, &["a", "d"]),
@@ -354,7 +355,8 @@ fn versions(world: &mut dyn World) -> Checked {
         ensure_eq!(unit.version, version, "after round {round}");
     }
     let item = case.read_item(&hall)?;
-    ensure_eq!((item.figures.sequence, item.version), (0, 2), "no sequence; reservations make no version");
+    ensure_eq!(item.figures.sequence, 0, "no sequence");
+    ensure_eq!(item.version, Item::first_version(item.created_at) + 1, "reservations make no version");
     Ok(())
 }
 
@@ -437,21 +439,31 @@ fn added_once(world: &mut dyn World) -> Checked {
     let shown: Vec<_> = units.iter().map(|unit| (unit.id.as_str(), unit.place.position)).collect();
     ensure_eq!(shown, [("a", 1), ("b", 2), ("c", 3)], "nothing was added with it");
     let counted = SetStock { mode: Some(Mode::Counted), total_units: None, ..stock_of(&hall, 0) };
-    for (wrong, pointer) in [
-        (Command::SetStock(counted), "/mode"),
-        (maker::set_stock(&hall, 4), "/total_units"),
-        (maker::adjust(&hall, 1), "/delta"),
+    let mismatch = |item: &ItemKey, mode| Rejection::ModeMismatch { item: item.clone(), mode };
+    for (wrong, what) in [
+        (Command::SetStock(counted), "another mode"),
+        (maker::set_stock(&hall, 4), "another total"),
+        (maker::adjust(&hall, 1), "a delta"),
     ] {
-        let refused = case.expect_refused(wrong)?;
-        ensure_matches!(refused, Rejection::InvalidRequest(error) if &*error.pointer == pointer, "{pointer}");
+        ensure_eq!(case.expect_refused(wrong)?, mismatch(&hall, Mode::Units), "{what}");
     }
+    let before = case.read_item(&hall)?;
     let same = case.item(maker::set_stock(&hall, 3))?;
-    ensure_eq!((same.mode, same.version), (Mode::Units, 3), "the number of units changes nothing");
+    ensure_eq!(
+        (same.mode, same.version),
+        (Mode::Units, before.version),
+        "the number of units changes nothing"
+    );
     let tins = case.create_item("tins", 3)?;
     let wrong = case.expect_refused(add_units(&tins, row("s", "A", &["a"])))?;
-    ensure_matches!(wrong, Rejection::InvalidRequest(_), "units of counted stock");
+    ensure_eq!(wrong, mismatch(&tins, Mode::Counted), "units of counted stock");
     let wrong = case.expect_refused(reserve_named(60, &tins, &["a"]))?;
-    ensure_matches!(wrong, Rejection::InvalidRequest(_), "named units of counted stock");
+    ensure_eq!(wrong, mismatch(&tins, Mode::Counted), "named units of counted stock");
+    let wrong = case.expect_refused(retire(&tins, "a"))?;
+    ensure_eq!(wrong, mismatch(&tins, Mode::Counted), "a unit of counted stock");
+    let total = SetStock { mode: Some(Mode::Units), ..stock_of(&case.maker.item("new hall"), 3) };
+    let wrong = case.expect_refused(Command::SetStock(total))?;
+    ensure_matches!(wrong, Rejection::InvalidRequest(error) if &*error.pointer == "/total_units", "a new hall");
     let nobody = case.maker.item("never set");
     let unknown = case.expect_refused(add_units(&nobody, row("s", "A", &["a"])))?;
     ensure_eq!(unknown, Rejection::UnknownItem(vec![nobody]), "no item");

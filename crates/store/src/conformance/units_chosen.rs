@@ -1,4 +1,4 @@
-//! Best available: alone, and when many want it.
+//! Best available: with one caller, and with many.
 
 use super::case_context::{CaseContext, Checked, SECOND};
 use super::maker::{
@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     case("concurrent best-available reserves of pairs each get a pair until none is left", pairs),
     case("a reserve that loses the best units gets the next best", next_best),
     case("the units of due holds are reserved as one row", due_row),
+    case("a refused reserve names the sections that do not exist", unknown_sections),
     case("units become adjacent when the unit between them is retired", twin_goes),
 ];
 
@@ -129,6 +130,30 @@ fn due_row(world: &mut dyn World) -> Checked {
     case.advance(5 * SECOND);
     let row = case.hold(reserve_best(60, &hall, 5, best))?;
     ensure_eq!(row.quantity(), 5, "the whole row");
+    Ok(())
+}
+
+fn unknown_sections(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 1)?;
+    let in_sections = |names: &[&str]| BestAvailable {
+        sections: names.iter().map(|name| maker::label(name)).collect(),
+        ..BestAvailable::default()
+    };
+    for (sections, available, unknown) in
+        [(&["balkony"][..], 0, &["balkony"][..]), (&["stalls", "box"], 5, &["box"]), (&["stalls"], 5, &[])]
+    {
+        let refused = case.expect_refused(reserve_best(60, &hall, 6, in_sections(sections)))?;
+        let unknown_sections: Vec<_> = unknown.iter().map(|name| maker::label(name)).collect();
+        ensure_matches!(
+            refused,
+            Rejection::InsufficientInventory(short)
+                if short[0].available == available && short[0].unknown_sections == unknown_sections,
+            "{sections:?}"
+        );
+    }
+    let found = case.hold(reserve_best(60, &hall, 5, in_sections(&["box", "stalls"])))?;
+    ensure_eq!(found.quantity(), 5, "a section that does not exist is skipped");
     Ok(())
 }
 

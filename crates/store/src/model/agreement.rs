@@ -3,12 +3,12 @@
 use super::NO_EVENT;
 use stockhold_domain::{Hold, Outcome, Rejection, Reply};
 
-/// Whether two outcomes say the same.
+/// Whether two outcomes are equal.
 pub fn outcomes_agree(one: &Outcome, other: &Outcome) -> bool {
     plain(one) == plain(other)
 }
 
-/// Whether two reservations are the same but for their latest event's id.
+/// Whether two reservations are equal, except for the id of their latest event.
 pub fn holds_agree(one: &Hold, other: &Hold) -> bool {
     plain_hold(one) == plain_hold(other)
 }

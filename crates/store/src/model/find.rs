@@ -1,4 +1,4 @@
-//! What queries come to, from nothing but all events.
+//! The results of queries, computed from all events.
 
 use super::NaiveState;
 use crate::{
@@ -9,7 +9,7 @@ use stockhold_domain::{
     HoldChange, Item, ItemKey, Label, Mode, Pool, ReservationId, State, Transition, Unit,
 };
 
-/// The answer to a query, by folding everything that ever happened.
+/// The result of a query, by folding all events.
 pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
     let state = NaiveState::fold(events.iter().map(|row| &row.event), []);
     match query {
@@ -46,6 +46,17 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
             everything: state.paused.contains(&None),
             locations: state.paused.into_iter().flatten().collect(),
         }),
+        Query::Record(key) => {
+            QueryResult::Record(state.records.get(key).filter(|record| record.value.is_some()).cloned())
+        }
+        Query::Records { kind, after, limit } => {
+            let page = state.records.into_values().filter(|record| {
+                record.key.kind == *kind
+                    && record.value.is_some()
+                    && after.as_ref().is_none_or(|after| record.key.id > *after)
+            });
+            QueryResult::Records(page.take(*limit).collect())
+        }
         Query::Events { after, limit } => {
             let rows = events.iter().filter(|row| row.position > *after);
             QueryResult::Events(rows.take(*limit).cloned().collect())
@@ -57,7 +68,7 @@ fn unit_of<'s>(state: &'s NaiveState, item: &ItemKey, unit: &Label) -> Option<&'
     state.pools.get(item).and_then(|pool| pool.get(unit))
 }
 
-/// The newest events behind which a unit was another than before, since it came.
+/// The newest events that changed a unit, back to the one that added it.
 fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventRow>> {
     let (mut state, mut before) = (NaiveState::default(), None);
     let mut rows = Vec::new();
@@ -75,15 +86,15 @@ fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventR
     before.map(|_| rows.split_off(rows.len().saturating_sub(UNIT_HISTORY_LIMIT)))
 }
 
-/// Which reservation an event is about.
+/// The reservation of an event.
 fn about(row: &EventRow) -> Option<ReservationId> {
     match &row.event.transition {
         Transition::Hold { hold, .. } => Some(hold.id),
-        Transition::Stock { .. } | Transition::Sale { .. } => None,
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => None,
     }
 }
 
-/// A cursor is the position of the event that made the last reservation of the page.
+/// A cursor is the position of the event that created the last reservation of the page.
 fn page(events: &[EventRow], state: &NaiveState, filter: &ReservationFilter) -> ReservationPage {
     let before = filter.after.map_or(u128::MAX, |Cursor(position)| position);
     let made = events.iter().rev().filter(|row| {

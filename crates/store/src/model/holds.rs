@@ -1,4 +1,4 @@
-//! The model's reservations: confirm, release, extend, return, expire. As naive as the rest of it.
+//! The commands of reservations in the model: confirm, release, extend, return and expire.
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
@@ -40,7 +40,7 @@ impl Model {
             return Err(over(&hold));
         }
         let cap = hold.terms.max_expires_at;
-        // The longest hold is the longest time to live that ends no later than the cap, counted from the creation.
+        // The longest hold is the longest time to live from the creation that ends no later than the cap.
         if hold.terms.created_at.deadline(asked.ttl) > cap {
             let one = Seconds::new(1).expect("a second is a time to live");
             let more = (cap.millis() - hold.terms.created_at.deadline(one).millis()) / 1_000;
@@ -72,7 +72,7 @@ impl Model {
             Err(Rejection::ReturnExceedsSold { item, requested, sold })
         };
         let mut back: Vec<u64> = Vec::new();
-        // Which units were named, where any were.
+        // The named units, if the command names any.
         let mut named: Vec<Option<Vec<Label>>> = vec![None; lines.len()];
         match &asked.selection {
             ReturnSelection::All => {
@@ -148,7 +148,7 @@ impl Model {
         Ok(hold)
     }
 
-    /// Every due reservation, earliest first, as far as one batch may go.
+    /// All due reservations, the earliest deadline first, at most as many as one batch expires.
     pub(super) fn sweep(&mut self, now: Instant) -> Reply {
         let mut due: Vec<(Instant, ReservationId)> = self
             .holds
@@ -165,7 +165,7 @@ impl Model {
         Reply::Swept { expired }
     }
 
-    /// A reservation as a command finds it: one whose deadline has come is expired by that.
+    /// Loads a reservation for a command, and expires it first if it is due.
     fn found(&mut self, id: ReservationId, now: Instant) -> Result<Hold, Rejection> {
         let hold = self.hold(id).ok_or(Rejection::UnknownReservation(id))?;
         if hold.status == Status::Active && hold.expires_at <= now {
@@ -174,7 +174,7 @@ impl Model {
         self.hold(id).ok_or(Rejection::UnknownReservation(id))
     }
 
-    /// Expires a due reservation that is active, as a store does on the way to an answer that comes in a later batch.
+    /// Expires a due active reservation, as a store does in a batch that comes before the answer.
     pub fn expire(&mut self, id: ReservationId, now: Instant) {
         self.end(id, Status::Expired, now, None, None);
     }
@@ -206,7 +206,8 @@ impl Model {
         }
     }
 
-    /// Counts a transition of a line: of its item, or of its units where they have ids, of some that came back or of all.
+    /// Counts a transition of a line: of its item, or of its units if they have ids. `returned` selects the units of a
+    /// return.
     pub(super) fn count_line_transition(&mut self, line: &mut Line, now: Instant, back: Option<&[usize]>) {
         line.sequence = self.turn(&line.item, now);
         if line.units.is_some() {
@@ -219,7 +220,7 @@ impl Model {
         }
     }
 
-    /// Counts a transition of an item and says its number, which stays 0 where its units have ids.
+    /// Counts a transition of an item. Returns its number, which stays 0 when the units have ids.
     pub(super) fn turn(&mut self, key: &ItemKey, now: Instant) -> u64 {
         let record = self.record(key);
         record.sequence += u64::from(record.mode == Mode::Counted);
@@ -232,7 +233,7 @@ impl Model {
     }
 }
 
-/// What is said of a reservation that has ended.
+/// The refusal for a reservation that has ended.
 fn over(hold: &Hold) -> Rejection {
     match hold.status {
         Status::Confirmed => Rejection::ReservationConfirmed {

@@ -1,18 +1,18 @@
-//! The plainest [`State`]: everything in sorted maps, every look-up for the earliest deadline a scan. For tests and for
-//! folding events; it holds no rule and is never fast.
+//! The simplest [`State`]: everything is in sorted maps, and the earliest deadline is found by a scan. It is for tests
+//! and for folding events. It contains no rule and need not be fast.
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, ReservationId,
-    Scope, State, Status, StockChange, Transition,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
+    RecordKey, ReservationId, Scope, State, Status, StockChange, Transition,
 };
 
-/// All of the world in memory: nothing is ever missing.
+/// The whole state in memory, so that nothing is ever [`NotLoaded`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NaiveState {
     /// Items.
     pub items: BTreeMap<ItemKey, Item>,
-    /// Reservations, closed ones included.
+    /// Reservations, including closed ones.
     pub holds: BTreeMap<ReservationId, Hold>,
     /// Keys that were used.
     pub keys: BTreeMap<KeyHash, KeyRecord>,
@@ -20,10 +20,12 @@ pub struct NaiveState {
     pub paused: BTreeSet<Option<Label>>,
     /// Units of the items whose units have ids.
     pub pools: BTreeMap<ItemKey, Pool>,
+    /// Records, deleted ones included.
+    pub records: BTreeMap<RecordKey, Record>,
 }
 
 impl NaiveState {
-    /// What events and keys make of an empty world.
+    /// The fold of events and keys, starting with an empty state.
     pub fn fold<'a>(
         events: impl IntoIterator<Item = &'a Event>,
         keys: impl IntoIterator<Item = &'a KeyRecord>,
@@ -66,6 +68,10 @@ impl State for NaiveState {
             .min())
     }
 
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        Ok(self.records.get(key))
+    }
+
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         Ok(self.pools.get(item))
     }
@@ -83,6 +89,10 @@ impl State for NaiveState {
                 }
                 self.holds.insert(hold.id, hold.clone());
             }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.items.remove(&item.key);
+                self.pools.remove(&item.key);
+            }
             Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
                 match change {
@@ -94,7 +104,7 @@ impl State for NaiveState {
                             pool.retire(unit);
                         }
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {
@@ -112,6 +122,9 @@ impl State for NaiveState {
                 } else {
                     self.paused.remove(&location);
                 }
+            }
+            Transition::Record { record, .. } => {
+                self.records.insert(record.key.clone(), record.clone());
             }
         }
     }

@@ -1,9 +1,9 @@
-//! The model's operators: set and adjust stock, pause and resume. As naive as the rest of it.
+//! The commands of operators in the model: set and adjust stock, pause and resume.
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AdjustStock, Instant, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope, SetSale, SetStock,
-    Settings, limits,
+    AdjustStock, DeleteItem, Instant, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope, SetSale,
+    SetStock, Settings, limits,
 };
 
 impl Model {
@@ -15,13 +15,16 @@ impl Model {
         let before = self.item(&asked.item);
         let mode = before.as_ref().map_or(asked.mode.unwrap_or(Mode::Counted), |item| item.mode);
         if asked.mode.is_some_and(|asked| asked != mode) {
-            return Err(invalid("/mode"));
+            return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode });
         }
         let there = before.as_ref().map_or(0, |item| item.figures.total_units);
         let total = match (mode, asked.total_units) {
             (Mode::Counted, Some(total)) => i128::from(total),
             (Mode::Counted, None) if before.is_some() => i128::from(there),
             (Mode::Units, total) if total.is_none_or(|total| total == there) => i128::from(there),
+            (Mode::Units, _) if before.is_some() => {
+                return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode });
+            }
             _ => return Err(invalid("/total_units")),
         };
         let Some(before) = before else {
@@ -31,7 +34,7 @@ impl Model {
                 total,
                 seats: Vec::new(),
                 settings: settings(&Settings::default(), asked),
-                version: 1,
+                version: now.micros().max(1).cast_unsigned(),
                 sequence: u64::from(mode == Mode::Counted),
                 at: now,
                 created_at: now,
@@ -56,7 +59,7 @@ impl Model {
             return Err(Rejection::UnknownItem(vec![asked.item.clone()]));
         };
         if before.mode == Mode::Units {
-            return Err(invalid("/delta"));
+            return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode: before.mode });
         }
         let total = i128::from(before.figures.total_units) + i128::from(asked.delta);
         if total > i128::from(limits::TOTAL_UNITS) {
@@ -68,6 +71,27 @@ impl Model {
         record.version += 1;
         self.turn(&asked.item, now);
         Ok(self.item_reply(&asked.item, false))
+    }
+
+    pub(super) fn delete_item(&mut self, asked: &DeleteItem, now: Instant) -> Result<Reply, Rejection> {
+        self.expect(&asked.item, asked.expected.as_ref())?;
+        if self.item(&asked.item).is_none() {
+            return Err(Rejection::UnknownItem(vec![asked.item.clone()]));
+        }
+        for (deadline, id) in self.active(&asked.item) {
+            if deadline <= now {
+                self.expire(id, now);
+            }
+        }
+        let item = self.item(&asked.item).expect("an item that exists");
+        let units = self.record(&asked.item).seats.len() as u64;
+        let (confirmed_sold, held) = (item.figures.confirmed_sold, item.figures.held);
+        if confirmed_sold + held + units > 0 {
+            return Err(Rejection::ItemInUse { confirmed_sold, held, units });
+        }
+        self.records.retain(|record| record.key != asked.item);
+        self.paused.retain(|scope| *scope != Scope::Item(asked.item.clone()));
+        Ok(Reply::ItemDeleted)
     }
 
     pub(super) fn set_sale(&mut self, asked: &SetSale) -> Result<Reply, Rejection> {
@@ -94,7 +118,8 @@ impl Model {
         if as_expected { Ok(()) } else { Err(Rejection::PreconditionFailed { version }) }
     }
 
-    /// No total may fall below what is sold and held; safety stock is no promise.
+    /// A total may not fall below what is sold and held. Safety stock is not promised to anybody, so it does not
+    /// count.
     fn expect_room(&self, key: &ItemKey, total: i128) -> Result<(), Rejection> {
         let figures = self.item(key).expect("an item that exists").figures;
         if total < i128::from(figures.confirmed_sold) + i128::from(figures.held) {
@@ -112,7 +137,7 @@ impl Model {
     }
 }
 
-/// Settings that are not named stay.
+/// Settings that are not given keep their values.
 fn settings(before: &Settings, asked: &SetStock) -> Settings {
     let mut after = before.clone();
     if let Some(safety_stock) = asked.safety_stock {

@@ -1,4 +1,4 @@
-//! The model's units with ids. Where a unit stands is not kept: it is looked up among the reservations, every time.
+//! Units with ids in the model. The status of a unit is not stored: it is found among the reservations each time.
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
@@ -6,7 +6,7 @@ use stockhold_domain::{
     RequestedLine, ReservationId, RetireUnit, Status, UnavailableUnits, UnitSelection, UnitStatus, limits,
 };
 
-/// A unit as the model knows it.
+/// A unit in the model.
 #[derive(Clone, Debug)]
 pub(super) struct UnitRecord {
     pub(super) id: Label,
@@ -20,7 +20,7 @@ impl UnitRecord {
     }
 }
 
-/// What a wish can have.
+/// What is available for a requested line.
 pub(super) struct Offer {
     pub(super) quantity: u64,
     pub(super) units: Option<Vec<Label>>,
@@ -28,7 +28,7 @@ pub(super) struct Offer {
 }
 
 impl Model {
-    /// Where a unit stands: with the first active or confirmed reservation that has it. There is one at most.
+    /// The status of a unit: the active or confirmed reservation that has it. There is at most one.
     pub(super) fn unit_status(&self, key: &ItemKey, id: &Label) -> UnitStatus {
         for hold in &self.holds {
             for line in hold.lines.iter().filter(|line| line.item == *key) {
@@ -45,7 +45,7 @@ impl Model {
         UnitStatus::Available
     }
 
-    /// The units of an item in the order of their claims, with where they stand.
+    /// The units of an item in claim order, with their status.
     pub fn units(&self, key: &ItemKey) -> Vec<(Label, Place, UnitStatus, u64)> {
         let seats = self.records.iter().find(|record| record.key == *key).map(|record| &record.seats);
         let mut seats: Vec<&UnitRecord> = seats.into_iter().flatten().collect();
@@ -145,12 +145,14 @@ impl Model {
     fn expect_named(&self, key: &ItemKey) -> Result<(), Rejection> {
         match self.records.iter().find(|record| record.key == *key) {
             None => Err(Rejection::UnknownItem(vec![key.clone()])),
-            Some(record) if record.mode == Mode::Counted => Err(invalid("/sku")),
+            Some(record) if record.mode == Mode::Counted => {
+                Err(Rejection::ModeMismatch { item: key.clone(), mode: record.mode })
+            }
             Some(_) => Ok(()),
         }
     }
 
-    /// Counts a transition of a line's units: all of them, or those at some places.
+    /// Counts a transition of a line's units: of all of them, or of those at some places.
     pub(super) fn count_unit_transitions(
         &mut self,
         key: &ItemKey,
@@ -167,7 +169,7 @@ impl Model {
         }
     }
 
-    /// What there is for a wish.
+    /// What is available for a requested line.
     pub(super) fn offer(
         &self,
         record: &Record,
@@ -201,7 +203,7 @@ impl Model {
         Offer { quantity: units.len() as u64, units: Some(units), taken }
     }
 
-    /// The reservation that is to end first for a wish that does not fit, due or not.
+    /// The reservation whose end would help a line that does not fit, due or not.
     pub(super) fn blocking_hold(
         &self,
         record: &Record,
@@ -225,9 +227,9 @@ impl Model {
         self.active(&requested_line.item).first().copied()
     }
 
-    // Choosing.
+    // Best available.
 
-    /// Free units in the order of their claims.
+    /// Free units in claim order.
     fn free_units<'r>(&self, record: &'r Record) -> Vec<&'r UnitRecord> {
         let mut free: Vec<&UnitRecord> = record
             .seats
@@ -238,7 +240,7 @@ impl Model {
         free
     }
 
-    /// Free units that a buyer would take, section by section in the order of preference.
+    /// Free units that fit the request, section by section in the order of preference.
     fn matching_free_units<'r>(&self, record: &'r Record, best: &BestAvailable) -> Vec<Vec<&'r UnitRecord>> {
         let mut free = self.free_units(record);
         free.retain(|seat| seat.place.attributes.include(&best.attributes));
@@ -293,7 +295,7 @@ fn ids(seats: &[&UnitRecord]) -> Vec<Label> {
     seats.iter().map(|seat| seat.id.clone()).collect()
 }
 
-/// The seat beside another, on the side where positions rise or fall.
+/// The adjacent seat, with the next higher or lower position.
 fn neighbour_of<'r>(record: &'r Record, seat: &UnitRecord, rising: bool) -> Option<&'r UnitRecord> {
     let same_row =
         |other: &&UnitRecord| other.place.section == seat.place.section && other.place.row == seat.place.row;
@@ -311,7 +313,7 @@ fn has(seats: &[&UnitRecord], seat: &UnitRecord) -> bool {
     seats.iter().any(|other| other.id == seat.id)
 }
 
-/// Seats from one on, as long as they are side by side and among `some`.
+/// Adjacent seats from one on, as long as they are among `some`.
 fn run_from<'r>(record: &'r Record, first: &'r UnitRecord, some: &[&UnitRecord]) -> Vec<&'r UnitRecord> {
     let mut run = vec![first];
     while let Some(next) = neighbour_of(record, run[run.len() - 1], true).filter(|next| has(some, next)) {
@@ -329,7 +331,7 @@ fn single_units_left(record: &Record, free: &[&UnitRecord], run: &[&UnitRecord])
     usize::from(alone(run[0], false)) + usize::from(alone(run[run.len() - 1], true))
 }
 
-/// So many side by side: the fewest orphans, then the first in the order of claims.
+/// This many adjacent seats, with the fewest single seats left, and of those the first in claim order.
 fn best_run<'r>(
     record: &'r Record,
     wanted: &[&'r UnitRecord],
@@ -344,7 +346,8 @@ fn best_run<'r>(
     fitting.min_by_key(|run| (single_units_left(record, free, run), run[0].place.position, run[0].id.clone()))
 }
 
-/// So many in as few runs as can be, the longest first and none shorter than `least`; the last piece like a single run.
+/// This many seats in as few runs as possible, the longest first and none shorter than `least`. The last run is placed
+/// like a single one.
 fn split_into_runs<'r>(
     record: &'r Record,
     wanted: &[&'r UnitRecord],
@@ -365,7 +368,7 @@ fn split_into_runs<'r>(
         left -= run.len();
         pieces.push(run);
     }
-    // The last piece is long enough, and what that needs is given up by those before it.
+    // The last run must be long enough, so the runs before it become shorter if needed.
     let mut lacks = least.saturating_sub(left);
     left = left.max(least);
     for piece in pieces.iter_mut().rev() {

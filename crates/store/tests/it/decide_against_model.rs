@@ -60,7 +60,7 @@ fn ttl() -> impl Strategy<Value = u32> {
 
 fn op() -> impl Strategy<Value = Op> {
     let hold = || prop_oneof![15 => 0..12_u8, 1 => Just(31)];
-    let version = || option::weighted(0.2, 0..6_u8);
+    let expected = || option::weighted(0.2, 0..8_u8);
     let time = || option::of(prop_oneof![4 => ttl(), 1 => Just(0)]);
     prop_oneof![
         10 => (lines(), option::weighted(0.8, ttl()), any::<bool>(), key())
@@ -71,15 +71,19 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
         3 => (hold(), option::of(lines()), key())
             .prop_map(|(hold, lines, key)| Op::Return { hold, lines, key }),
-        3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), version())
-            .prop_map(|(item, total, safety_stock, default_ttl, max_hold, version)| {
-                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, version }
+        3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), expected())
+            .prop_map(|(item, total, safety_stock, default_ttl, max_hold, expected)| {
+                Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }),
-        2 => (0..4_u8, -6..7_i8, version(), key())
-            .prop_map(|(item, delta, version, key)| Op::AdjustStock { item, delta, version, key }),
+        2 => (0..4_u8, -6..7_i8, expected(), key())
+            .prop_map(|(item, delta, expected, key)| Op::AdjustStock { item, delta, expected, key }),
+        2 => (0..4_u8, expected(), key())
+            .prop_map(|(item, expected, key)| Op::DeleteItem { item, expected, key }),
         1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),
         1 => Just(Op::Sweep),
         2 => any::<u8>().prop_map(|sent| Op::Retry { sent }),
+        2 => (any::<u8>(), any::<u8>(), option::weighted(0.7, any::<u8>()), any::<u8>(), key())
+            .prop_map(|(record, version, value, change, key)| Op::SetRecord { record, version, value, change, key }),
     ]
 }
 
@@ -140,9 +144,9 @@ impl Pair {
             newest: START,
         };
         for item in 0..3 {
-            let (safety_stock, default_ttl, max_hold, version) = (None, None, None, None);
+            let (safety_stock, default_ttl, max_hold, expected) = (None, None, None, None);
             let op =
-                Op::SetStock { item, total: Some(5 + item), safety_stock, default_ttl, max_hold, version };
+                Op::SetStock { item, total: Some(5 + item), safety_stock, default_ttl, max_hold, expected };
             pair.run(&op, true);
         }
         pair
@@ -198,6 +202,10 @@ impl Pair {
                 let units = self.state.pools.get(&item.key).into_iter().flat_map(Pool::iter).cloned();
                 let units: Vec<_> = units.map(|u| (u.id, u.place, u.status, u.version)).collect();
                 assert_eq!(self.model.units(&item.key), units);
+            }
+            for key in self.context.records() {
+                let there = self.state.records.get(&key).filter(|record| record.value.is_some());
+                assert_eq!(self.model.service_record(&key).as_ref(), there);
             }
             assert_eq!(self.model.holds().len(), self.state.holds.len());
             for hold in self.model.holds() {
@@ -293,6 +301,7 @@ fn histories_get_everywhere() {
         "Replayed(Reservation(Hold",
         "Replayed(Item",
         "Refused(InvalidRequest(FieldError",
+        "Refused(ModeMismatch",
         "Refused(UnknownItem(",
         "Refused(SalePaused(",
         "Refused(QuantityLimit",
@@ -311,7 +320,13 @@ fn histories_get_everywhere() {
         "Refused(TtlTooLong",
         "Refused(ReturnExceedsSold",
         "Refused(BelowCommitted",
+        "Done(ItemDeleted",
+        "Replayed(ItemDeleted",
+        "Refused(ItemInUse",
         "Refused(PreconditionFailed",
+        "Done(Record(Record",
+        "Replayed(Record(Record",
+        "Refused(RecordChanged",
     ] {
         assert!(seen.keys().any(|key| key.starts_with(words)), "never seen: {words}, but {seen:#?}");
     }

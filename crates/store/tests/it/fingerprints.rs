@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, Extend,
-    Fulfilment, ItemKey, Label, Mode, NewUnit, OptionalTerms, Patch, Precondition, Release, RequestedLine,
-    ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, SetSale, SetStock,
-    UnitSelection,
+    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
+    Extend, Fulfilment, ItemKey, Label, Mode, NewUnit, OptionalTerms, Patch, Precondition, RecordChange,
+    RecordKey, RecordKind, RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms,
+    RetireUnit, Return, ReturnSelection, Scope, SetRecord, SetSale, SetStock, UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -181,6 +181,7 @@ fn holds(table: &mut Table) {
     );
 }
 
+#[expect(clippy::too_many_lines, reason = "one row for each field")]
 fn stock(table: &mut Table) {
     let key = item("default", "a");
     let base = SetStock {
@@ -232,6 +233,15 @@ fn stock(table: &mut Table) {
             ("version", &|asked| asked.expected = Some(Precondition::version(1))),
         ],
     );
+    table.add(
+        "delete",
+        &DeleteItem { item: key.clone(), expected: None },
+        Command::DeleteItem,
+        &[
+            ("item", &|asked| asked.item = item("default", "b")),
+            ("version", &|asked| asked.expected = Some(Precondition::version(1))),
+        ],
+    );
     let unit = NewUnit {
         id: label("u"),
         position: None,
@@ -275,6 +285,28 @@ fn stock(table: &mut Table) {
             ("another item", &|asked| asked.scope = Scope::Item(item("default", "b"))),
             ("open", &|asked| asked.paused = false),
             ("reason", &|asked| asked.reason = Some(label("a"))),
+        ],
+    );
+    let base = SetRecord {
+        key: RecordKey { kind: RecordKind::ApiKey, id: label("a") },
+        expected_version: 1,
+        value: RecordValue::new(b"one").ok(),
+        change: RecordChange::Silent,
+    };
+    table.add(
+        "record",
+        &base,
+        Command::SetRecord,
+        &[
+            ("kind", &|asked| asked.key.kind = RecordKind::SigningKey),
+            ("id", &|asked| asked.key.id = label("b")),
+            ("version", &|asked| asked.expected_version = 2),
+            ("value", &|asked| asked.value = RecordValue::new(b"two").ok()),
+            ("no bytes", &|asked| asked.value = RecordValue::new(b"").ok()),
+            ("deleted", &|asked| asked.value = None),
+            ("created", &|asked| asked.change = RecordChange::KeyCreated),
+            ("rolled", &|asked| asked.change = RecordChange::KeyRolled),
+            ("revoked", &|asked| asked.change = RecordChange::KeyRevoked),
         ],
     );
     table.0.push(("sweep".to_owned(), Command::Sweep));

@@ -51,11 +51,15 @@ pub(crate) enum Flaw {
     KeepsReturnedUnits,
     /// Units that are sold can be reserved.
     FreesUnitsAtConfirm,
+    /// A record that is created again begins with version 1 again.
+    ForgetsVersionsOfDeletedRecords,
+    /// Deleted records are on pages.
+    ListsDeletedRecords,
 }
 
 impl Flaw {
     /// Every flaw with a case that it must fail.
-    pub(crate) const CAUGHT_BY: [(Self, &'static str); 24] = [
+    pub(crate) const CAUGHT_BY: [(Self, &'static str); 26] = [
         (Self::ForgetsKeysOnRestart, "a retried reserve returns the same reservation, over restarts"),
         (Self::ForgetsPausesOnRestart, "the pause of a location stops its sales and no others"),
         (
@@ -92,5 +96,10 @@ impl Flaw {
         (Self::OneEventId, "event positions are dense from 1, over restarts"),
         (Self::KeepsReturnedUnits, "returned units with ids are sold again"),
         (Self::FreesUnitsAtConfirm, "a sold unit can't be reserved, over restarts"),
+        (
+            Self::ForgetsVersionsOfDeletedRecords,
+            "a deleted record that is created again has a version of its own, over restarts",
+        ),
+        (Self::ListsDeletedRecords, "records of a kind are listed in pages, in order of their ids"),
     ];
 }

@@ -5,8 +5,8 @@ use crate::flaw::Flaw;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stockhold_domain::{
     Basket, Command, Effects, Envelope, Event, EventId, Fingerprint, Hold, HoldChange, HoldLimits, Instant,
-    Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Outcome, Pool, Rejection, RequestedLine,
-    ReservationId, State, Status, Transition, UnitStatus, decide,
+    Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Outcome, Pool, Record, RecordKey, Rejection,
+    RequestedLine, ReservationId, State, Status, Transition, UnitStatus, decide,
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
@@ -253,6 +253,15 @@ impl World for MemoryWorld {
 
     fn find(&mut self, query: Query) -> Result<QueryResult, Failure> {
         let rows = self.rows();
+        if self.has(Flaw::ListsDeletedRecords)
+            && let Query::Records { kind, after, limit } = &query
+        {
+            let all = self.state.state.records.values().cloned();
+            let page = all.filter(|record| {
+                record.key.kind == *kind && after.as_ref().is_none_or(|after| record.key.id > *after)
+            });
+            return Ok(QueryResult::Records(page.take(*limit).collect()));
+        }
         Ok(match query {
             Query::Items(keys) => QueryResult::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
             Query::Reservation(id) => QueryResult::Reservation(self.shown_hold(id)),
@@ -296,6 +305,18 @@ impl Shown {
         }
     }
 
+    /// The record that a flawed store forgets altogether when it is deleted.
+    fn flawed_record(&self, event: &Event) -> Option<RecordKey> {
+        match &event.transition {
+            Transition::Record { record, .. }
+                if self.flaw == Some(Flaw::ForgetsVersionsOfDeletedRecords) && record.value.is_none() =>
+            {
+                Some(record.key.clone())
+            }
+            _ => None,
+        }
+    }
+
     fn forget_instants(&mut self) {
         for item in self.state.items.values_mut() {
             item.figures.at = Instant::from_micros(0);
@@ -329,12 +350,20 @@ impl State for Shown {
         found.earliest(item)
     }
 
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        self.state.record(key)
+    }
+
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         self.state.pool(item)
     }
 
     fn apply(&mut self, event: &Event) {
+        let before = self.flawed_record(event);
         self.state.apply(event);
+        if let Some(key) = before {
+            self.state.records.remove(&key);
+        }
         self.flawed_units(event);
         if self.flaw == Some(Flaw::DoesNotFloorTheClock) {
             self.forget_instants();

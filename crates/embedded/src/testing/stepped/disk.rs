@@ -9,7 +9,9 @@ use crate::log::batch::{self, Batch, BatchRow};
 use crate::log::sync_marker::SyncedBatch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use stockhold_domain::{Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, ReservationId, Unit};
+use stockhold_domain::{
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Record, RecordKey, ReservationId, Unit,
+};
 
 /// The number of older versions of the index that a power cut may bring back, because its transactions are not synced.
 const KEPT_VERSIONS: usize = 3;
@@ -163,6 +165,7 @@ pub(super) struct IndexImage {
     pub(super) pauses: BTreeSet<String>,
     pub(super) active: BTreeMap<ReservationId, Hold>,
     pub(super) closed: BTreeMap<ReservationId, Hold>,
+    pub(super) records: BTreeMap<RecordKey, Record>,
     runs: Vec<Arc<KeyRunImage>>,
 }
 
@@ -197,6 +200,7 @@ impl IndexImage {
     /// Writes a chunk. Fails if the chunk contradicts the active reservations of the index.
     fn write(&mut self, chunk: Chunk, (indexed, sum): (u64, u32), keyed: u64) -> Result<(), String> {
         self.items.extend(chunk.items.into_iter().map(|item| (item.key.clone(), item)));
+        chunk.deleted_items.iter().for_each(|key| drop(self.items.remove(key)));
         for (scope, paused) in chunk.pauses {
             if paused {
                 self.pauses.insert(scope);
@@ -231,6 +235,7 @@ impl IndexImage {
             }
         }
         self.closed.extend(chunk.closed.into_iter().map(|hold| (hold.id, hold)));
+        self.records.extend(chunk.records.into_iter().map(|record| (record.key.clone(), record)));
         (self.indexed, self.indexed_sum, self.keyed) = (indexed, sum, self.keyed.max(keyed));
         Ok(())
     }

@@ -28,7 +28,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 use stockhold_domain::{
-    Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Pool, ReservationId, Resource, State,
+    Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Pool, Record, RecordKey, ReservationId,
+    Resource, State,
 };
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
@@ -147,6 +148,9 @@ impl Machine {
         for (item, units) in &disk.index.units {
             memory.put_units(item, units.values().cloned().collect());
         }
+        for record in disk.index.records.values() {
+            memory.put_record(record.clone());
+        }
         for scope in &disk.index.pauses {
             memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope), true);
         }
@@ -180,8 +184,10 @@ impl Machine {
         if !start.clamps_clock {
             at.at = LogHead::default().at;
         }
-        let keys = memory.items().map(|item| item.key.clone()).collect();
-        let published = PublishedItems::new(memory.items(), keys);
+        let published = PublishedItems::default();
+        for item in memory.items() {
+            published.put(item.clone());
+        }
         published.set_newest(at.next_position - 1);
         let mut core = Core::new(memory, start.rules.clone(), at, backlog.fold.weight);
         core.trace = DecisionTrace::recording();
@@ -523,6 +529,11 @@ impl Machine {
             Ok(known) => known.cloned(),
             Err(_) => self.disk.index.key(hash),
         }
+    }
+
+    /// A record in memory, deleted ones included.
+    pub fn record(&self, key: &RecordKey) -> Option<Record> {
+        self.core.memory.record(key).ok().flatten().cloned()
     }
 
     /// Whether everything (`None`) or a location is paused.

@@ -10,6 +10,7 @@ use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::item_key_interner::ItemKeyInterner;
+use crate::index::records;
 use crate::index::segments;
 use crate::index::units as index_units;
 use crate::index::{Index, IndexState, PAUSE_EVERYTHING, load_closed, read_state};
@@ -18,12 +19,12 @@ use crate::start::data_dir::{check_wal_unless_in_use, find_missing_end, read_syn
 use crate::start::incomplete_copy;
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, ReservationId, Scope, Status, StockChange,
-    StockCounters, Transition,
+    CounterEffect, Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, Record, RecordKey, ReservationId,
+    Scope, Status, StockChange, StockCounters, Transition,
 };
 use stockhold_store::{StartProgress, ledger, unit_transitions};
 
@@ -135,6 +136,7 @@ struct IndexView {
     units: Pools,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, u32>,
+    records: BTreeMap<RecordKey, Record>,
     keys: KeySum,
 }
 
@@ -157,6 +159,9 @@ impl IndexView {
         )?;
         index_units::load(&snapshot, view.state.units, |item, units| {
             view.units.entry(item).or_default().add(units);
+        })?;
+        records::load(&snapshot, view.state.records, |record| {
+            view.records.insert(record.key.clone(), record);
         })?;
         let mut active =
             segments::load(&snapshot, view.state.active.stored, &keys, &StartProgress::default())?;
@@ -192,8 +197,9 @@ struct Recount {
     closed: Map<ReservationId, Closed>,
     /// The units that confirmed reservations sold and that were not returned.
     sold: Map<ItemKey, i128>,
+    records: BTreeMap<RecordKey, Record>,
     /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
-    unmatched: Map<ItemKey, Item>,
+    unmatched: Map<ItemKey, Option<Item>>,
 }
 
 /// The part of a closed reservation that later checks need.
@@ -246,6 +252,12 @@ impl Recount {
                     self.paused.remove(name);
                 }
             }
+            Transition::Record { record, .. } => {
+                let before = self.records.insert(record.key.clone(), record.clone());
+                for what in ledger::record_violations(before.as_ref(), record) {
+                    self.find(what);
+                }
+            }
         }
     }
 
@@ -283,6 +295,10 @@ impl Recount {
         after: StockCounters,
     ) {
         let Some(before) = self.items.get(&line.item).map(|item| item.figures) else {
+            // A line that came back before its item was deleted.
+            if change.effect(line, at) == CounterEffect::default() {
+                return;
+            }
             self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
         };
@@ -330,13 +346,16 @@ impl Recount {
     }
 
     fn stock(&mut self, change: &StockChange, item: &Item) {
-        let before = self.items.insert(item.key.clone(), item.clone());
+        let before = match change {
+            StockChange::Deleted => self.items.remove(&item.key),
+            _ => self.items.insert(item.key.clone(), item.clone()),
+        };
         let step = u64::from(item.mode == Mode::Counted);
         let right = match &before {
             None => {
                 *change == StockChange::Set
-                    && (item.version, item.figures.sequence, item.figures.held, item.figures.confirmed_sold)
-                        == (1, step, 0, 0)
+                    && item.version == Item::first_version(item.created_at)
+                    && (item.figures.sequence, item.figures.held, item.figures.confirmed_sold) == (step, 0, 0)
             }
             Some(before) => {
                 let delta = match change {
@@ -344,9 +363,11 @@ impl Recount {
                     StockChange::Adjusted { delta, .. } => Some(*delta),
                     StockChange::UnitsAdded(units) => i64::try_from(units.len()).ok(),
                     StockChange::UnitRetired(_) => Some(-1),
+                    StockChange::Deleted => Some(0),
                 };
                 let total = |delta| before.figures.total_units.checked_add_signed(delta);
-                item.version == before.version + 1
+                (*change != StockChange::Deleted || ledger::deletable(before))
+                    && item.version == before.version + 1
                     && item.figures.sequence == before.figures.sequence + step
                     && item.mode == before.mode
                     && item.figures.held == before.figures.held
@@ -364,13 +385,10 @@ impl Recount {
     /// Compares the index with the log at the last batch of the index.
     fn compare(&mut self, index: &IndexView) {
         let mut found = Vec::new();
-        for (key, item) in &self.items {
-            match index.items.get(key) {
-                Some(indexed) if indexed == item => {}
-                Some(indexed) => {
-                    self.unmatched.insert(key.clone(), indexed.clone());
-                }
-                None => found.push(format!("index: {key:?} is missing")),
+        for key in self.items.keys().chain(index.items.keys()) {
+            let indexed = index.items.get(key);
+            if self.items.get(key) != indexed {
+                self.unmatched.insert(key.clone(), indexed.cloned());
             }
         }
         for (id, hold) in &self.active {
@@ -390,6 +408,9 @@ impl Recount {
         if index.pauses != self.paused {
             found.push("index: the pauses differ from the log's".to_owned());
         }
+        if index.records != self.records {
+            found.push("index: the records differ from the log's".to_owned());
+        }
         for what in found {
             self.find(what);
         }
@@ -405,18 +426,21 @@ impl Recount {
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
             Transition::Stock { item, .. } => vec![item.key.clone()],
             Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
-            Transition::Sale { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
         });
         for key in touched {
-            if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == Some(indexed)) {
+            if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == indexed.as_ref()) {
                 self.unmatched.remove(&key);
             }
         }
     }
 
     fn unmatched_items(&mut self) {
-        for (key, item) in std::mem::take(&mut self.unmatched) {
-            self.find(format!("index: {key:?} is {item:?}, which it never was"));
+        for (key, indexed) in std::mem::take(&mut self.unmatched) {
+            self.find(match indexed {
+                Some(item) => format!("index: {key:?} is {item:?}, which it never was"),
+                None => format!("index: {key:?} is missing"),
+            });
         }
     }
 

@@ -17,12 +17,12 @@ use rusqlite::params;
 use std::path::Path;
 use stockhold_domain::{
     Closing, Event, EventId, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord,
-    KeyTarget, Line, LineUnit, LineUnits, Outcome, Reply, ReservationId, Scope, Status, StockChange,
-    StockCounters, Transition, UnitStatus,
+    KeyTarget, Line, LineUnit, LineUnits, Outcome, Record, RecordChange, RecordKey, RecordKind, Reply,
+    ReservationId, Scope, Status, StockChange, StockCounters, Transition, UnitStatus,
 };
 use stockhold_store::conformance::maker::{
-    add_units, confirm, create_unit_item, label, pause, release, reserve, reserve_named, return_of, row,
-    set_stock,
+    add_units, confirm, create_unit_item, label, pause, put_record, release, reserve, reserve_named,
+    return_of, row, set_stock,
 };
 use stockhold_store::conformance::{Maker, World};
 
@@ -38,6 +38,8 @@ struct Shop {
     /// Two reservations of the hall: seat `a` is held and seat `b` is sold. Seats `c` and `d` are free.
     seat: Hold,
     seat_sold: Hold,
+    /// A record at its second version.
+    record: RecordKey,
 }
 
 impl Shop {
@@ -45,6 +47,7 @@ impl Shop {
     fn new() -> Self {
         let (mut bench, mut maker) = (Bench::new(), Maker::new(4, ""));
         let (tins, hall) = (maker.item("tins"), maker.item("hall"));
+        let record = maker.record(RecordKind::ApiKey, "k");
         let mut keys = 0;
         let mut run = |command| {
             keys += 1;
@@ -70,10 +73,12 @@ impl Shop {
         let seat_sold = run(reserve_named(600, &hall, &["b"])).unwrap();
         let seat_sold = run(confirm(seat_sold.id)).unwrap();
         run(pause(&Scope::Everything));
+        run(put_record(&record, 0, b"one"));
+        run(put_record(&record, 1, b"two"));
         let [tins, hall] = [tins, hall].map(|key| bench.item(&key).unwrap());
         let origin = bench.events().remove(0).event;
         bench.stop();
-        Self { bench, origin, tins, hall, active, sold, seat, seat_sold }
+        Self { bench, origin, tins, hall, active, sold, seat, seat_sold, record }
     }
 
     /// A copy of the files.
@@ -239,7 +244,7 @@ fn an_item_that_the_index_took_in_the_middle_of_a_later_batch_adds_up() {
 
 type Forge = fn(&Shop) -> Event;
 
-const IN_THE_LOG: [(&str, Forge); 16] = [
+const IN_THE_LOG: [(&str, Forge); 18] = [
     ("was paused and is not there", |shop| {
         let scope = Scope::Item(ghost(shop));
         shop.event(Transition::Sale { scope, paused: true, reason: None })
@@ -282,6 +287,15 @@ const IN_THE_LOG: [(&str, Forge); 16] = [
         let wrong = |unit: &LineUnit| LineUnit { version: unit.version + 1, ..unit.clone() };
         let wrong = |line: &Line| LineUnits::new(line.units().iter().map(wrong).collect());
         shop.seat_confirmed().but(|it| it.line.units = Some(wrong(&it.line).into())).event(shop)
+    }),
+    ("version 2 does not follow from the record before it", |shop| {
+        let record = Record { key: shop.record.clone(), version: 2, value: None };
+        shop.event(Transition::Record { change: RecordChange::Silent, record })
+    }),
+    ("version 1 does not follow from the record before it", |shop| {
+        let key = RecordKey { kind: RecordKind::SigningKey, ..shop.record.clone() };
+        let record = Record { key, version: 1, value: None };
+        shop.event(Transition::Record { change: RecordChange::Silent, record })
     }),
 ];
 
@@ -335,7 +349,7 @@ fn a_mark_that_does_not_fit_is_found() {
 
 type Turn = fn(&Shop, &mut Index, &mut Chunk);
 
-const IN_THE_INDEX: [(&str, Turn); 14] = [
+const IN_THE_INDEX: [(&str, Turn); 16] = [
     ("which it never was", |shop, _, chunk| {
         let mut item = shop.tins.clone();
         item.figures.held += 1;
@@ -366,6 +380,13 @@ const IN_THE_INDEX: [(&str, Turn); 14] = [
         chunk.closed.push(Hold { id: ReservationId::from_u128(9), ..shop.seat_sold.clone() });
     }),
     ("the pauses differ", |_, _, chunk| chunk.pauses.push(("hub".to_owned(), true))),
+    ("the records differ", |shop, _, chunk| {
+        chunk.records.push(Record { key: shop.record.clone(), version: 2, value: None });
+    }),
+    ("the records differ", |_, index, _| {
+        let sum = index.db.query_row("DELETE FROM records RETURNING sum", [], |row| row.get(0));
+        index.state.records.replace(Some(sum.unwrap()), None);
+    }),
     ("units of", |shop, _, chunk| {
         chunk.units.push(((shop.hall.key.clone(), label("c")), UnitChange::Removed));
     }),

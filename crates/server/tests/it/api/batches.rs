@@ -159,7 +159,6 @@ fn a_wrong_command_is_its_own_fault() {
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "reservation_id": id }), "/reservation_id"),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "order_id": "o" }), "/order_id"),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "reason": "r" }), "/reason"),
-        (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "units": ["A"] }), ""),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "units": [] }), "/units"),
         (json!({ "op": "confirm", "reservation_id": id, "units": ["A"] }), "/units"),
         (json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "price": 1 }), "/price"),
@@ -187,6 +186,8 @@ fn a_wrong_command_is_its_own_fault() {
         let results = results(wire, std::slice::from_ref(command));
         assert_own_fault(&results[0], pointer, command);
     }
+    let other_mode = json!({ "op": "reserve", "owner_id": "a", "sku": "tea", "units": ["A"] });
+    assert_eq!(results(wire, &[other_mode])[0]["problem"]["reason"], "mode_mismatch");
     // All of them together, with good ones in between.
     let mixed = wrong
         .iter()

@@ -4,6 +4,7 @@ use super::contract::operations;
 use super::server::Server;
 use super::wire::Call;
 use std::collections::BTreeSet;
+use std::io::Read;
 use stockhold_api::openapi;
 
 #[test]
@@ -15,6 +16,31 @@ fn it_is_served_and_so_is_its_page() {
     let page = server.ask(&Call::get("/docs"));
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(page.text(), openapi::docs_html());
+}
+
+/// On the path for plain requests, and, with `Connection: close`, on the other one.
+#[test]
+fn documents_are_compressed_for_clients_that_accept_gzip() {
+    let server = Server::start();
+    for (path, text) in [("/openapi.json", openapi::text()), ("/docs", openapi::docs_html())] {
+        for connection in ["keep-alive", "close"] {
+            let call =
+                |accept| Call::get(path).header("Connection", connection).header("Accept-Encoding", accept);
+            let answer = server.ask(&call("br, gzip"));
+            assert_eq!((answer.status, answer.header("content-encoding")), (200, Some("gzip")), "{path}");
+            assert_eq!(answer.header("vary"), Some("accept-encoding"), "{path}");
+            assert!(answer.body.len() < text.len() / 4, "{} of {} bytes", answer.body.len(), text.len());
+            let mut read = String::new();
+            flate2::read::GzDecoder::new(&*answer.body).read_to_string(&mut read).unwrap();
+            assert_eq!(read, text, "{path}");
+            let plain = server.ask(&call("gzip;q=0"));
+            assert_eq!(
+                (plain.header("content-encoding"), plain.header("vary")),
+                (None, Some("accept-encoding"))
+            );
+            assert_eq!(plain.text(), text, "{path}");
+        }
+    }
 }
 
 #[test]

@@ -70,7 +70,10 @@ fn what_can_not_be_read_gets_a_problem_too() {
             if !first.is_empty() {
                 assert_eq!(wire.answer_without_body().status, 200);
             }
-            assert_eq!(assert_given_up(&server, &mut wire, 413, "too_large"), json!({ "limit": 16_384 }));
+            assert_eq!(
+                assert_given_up(&server, &mut wire, 431, "headers_too_large"),
+                json!({ "limit": 16_384 })
+            );
         }
     }
     // As large as a head may be.

@@ -213,6 +213,8 @@ fn verify_on_a_directory() {
 }
 
 #[test]
+#[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
+#[expect(clippy::too_many_lines, reason = "one request after the other")]
 fn the_admin_listener() {
     let server = Server::start();
     server.stock("s3cret-sku", 10);
@@ -252,18 +254,44 @@ fn the_admin_listener() {
     // Whoever reads an answer may be quicker than the room that it took is given back.
     wait_for("the room to be given back", || (server.metric("stockhold_bytes_in_flight") == 0).then_some(()));
 
+    let basket = |quantity: u64| {
+        let made = server.ask(
+            &Call::post("/v1/inventory/s3cret-sku/reserve")
+                .json(&json!({ "owner_id": "o", "quantity": quantity })),
+        );
+        made.json()["reservation_id"].as_str().unwrap().to_owned()
+    };
+    let (sold, released) = (basket(3), basket(2));
+    // A repeated command closes nothing again.
+    for _ in 0..2 {
+        assert_eq!(server.ask(&Call::post(format!("/v1/reservations/{sold}/confirm"))).status, 200);
+        assert_eq!(server.ask(&Call::delete(format!("/v1/reservations/{released}"))).status, 204);
+    }
+    let short = Call::post("/v1/inventory/s3cret-sku/reserve")
+        .json(&json!({ "owner_id": "o", "quantity": 1, "ttl_seconds": 1 }));
+    assert_eq!(server.ask(&short).status, 200);
+    wait_for("the sweeper", || {
+        let scrape = server.ask_admin(&Call::get("/metrics")).text();
+        scrape.contains("stockhold_reservations_closed_total{outcome=\"expired\"} 1\n").then_some(())
+    });
+
     let scrape = server.ask_admin(&Call::get("/metrics"));
     assert_eq!(scrape.status, 200);
     let text = scrape.text();
     let lines = [
         "stockhold_requests_total{route=\"reserve\",outcome=\"refused\"} 3",
-        "stockhold_requests_total{route=\"reserve\",outcome=\"done\"} 1",
+        "stockhold_requests_total{route=\"reserve\",outcome=\"done\"} 4",
         "stockhold_requests_total{route=\"none\",outcome=\"refused\"} 1",
         "stockhold_requests_total{route=\"set_stock\",outcome=\"done\"} 1",
         "stockhold_active_holds 2",
         "stockhold_commands_total{command=\"reserve\",outcome=\"insufficient_inventory\"} 4",
-        "stockhold_commands_total{command=\"reserve\",outcome=\"done\"} 2",
+        "stockhold_commands_total{command=\"reserve\",outcome=\"done\"} 5",
         "stockhold_commands_total{command=\"reserve\",outcome=\"replayed\"} 1",
+        "stockhold_reservations_closed_total{outcome=\"confirmed\"} 1",
+        "stockhold_reservations_closed_total{outcome=\"cancelled\"} 1",
+        "stockhold_units_closed_total{outcome=\"confirmed\"} 3",
+        "stockhold_units_closed_total{outcome=\"cancelled\"} 2",
+        "stockhold_units_closed_total{outcome=\"expired\"} 1",
         "stockhold_batch_commands_sum 4",
         "stockhold_invariant_alarms_total 0",
         "stockhold_event_streams 0",
@@ -271,7 +299,7 @@ fn the_admin_listener() {
         "stockhold_slow_consumers_total 0",
         "stockhold_sweeper_lag_seconds 0",
         "stockhold_queue_depth 0",
-        "stockhold_request_seconds_count{route=\"reserve\"} 4",
+        "stockhold_request_seconds_count{route=\"reserve\"} 7",
         "# TYPE stockhold_requests_total counter",
         "# TYPE stockhold_commit_seconds histogram",
         "# TYPE stockhold_batch_answers histogram",
@@ -283,5 +311,19 @@ fn the_admin_listener() {
         let name = line.split(' ').next().unwrap();
         assert!(text.contains(&format!("# HELP {name} ")), "nobody says what {name} is");
     }
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    };
+    let kib = server.resident_kib() as f64;
+    let resident = value("process_resident_memory_bytes") / 1024.0;
+    assert!(resident > kib / 4.0 && resident < kib * 4.0, "{resident} KiB, and {kib} KiB");
+    assert!(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+    // Listeners, the log and the index, at least.
+    assert!(value("process_open_fds") > 5.0 && value("process_open_fds") < value("process_max_fds"));
+    assert!(value("process_cpu_seconds_total") > 0.0);
+    let now = jiff::Timestamp::now().as_millisecond() as f64 / 1e3;
+    let started = value("process_start_time_seconds");
+    assert!(started > 1_600_000_000.0 && started <= now, "{started}");
     assert!(!text.contains("s3cret"), "a SKU is in the metrics:\n{text}");
 }

@@ -129,6 +129,22 @@ fn connections_that_end_and_that_go_on() {
 }
 
 #[test]
+fn http_2_is_refused_in_words() {
+    let server = stocked();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for pieces in [preface.chunks(preface.len()), preface.chunks(3)] {
+        let mut wire = server.connect();
+        for piece in pieces {
+            wire.send_what_is_taken(piece);
+        }
+        let answer = wire.next_answer(true).expect("an answer");
+        assert_problem(&mut server.connect(), &answer, 400, "invalid_request");
+        assert!(answer.text().contains("HTTP/2, which this server does not speak"), "{}", answer.text());
+        assert!(wire.is_closed());
+    }
+}
+
+#[test]
 fn what_is_no_http() {
     let server = stocked();
     let long_path = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(70_000));
@@ -159,7 +175,7 @@ fn what_is_no_http() {
         let shown = request.chars().take(80).collect::<String>();
         let answer = wire.next_answer(true).unwrap_or_else(|| panic!("no answer to {shown:?}"));
         let (status, reason) =
-            if request.len() > 1_000 { (413, "too_large") } else { (400, "invalid_request") };
+            if request.len() > 1_000 { (431, "headers_too_large") } else { (400, "invalid_request") };
         assert_problem(&mut server.connect(), &answer, status, reason);
         assert!(wire.is_closed(), "{shown:?}");
     }

@@ -246,18 +246,36 @@ fn stock_that_is_promised_or_was_changed() {
     for call in [set(4), adjust(-6), adjust(-11), adjust(i64::MIN)] {
         check(wire, &call, 409, "below_committed", &figures);
     }
+    let first = server.item("tea")["version"].as_u64().unwrap();
+    let in_use = json!({ "confirmed_sold": 2, "held_units": 3, "unit_count": 0 });
+    check(wire, &Call::delete("/v1/inventory/tea"), 409, "item_in_use", &in_use);
+    let none = json!({ "items": [{ "sku": "none", "location": "default" }] });
+    check(wire, &Call::delete("/v1/inventory/none"), 404, "unknown_item", &none);
     for call in [set(9), adjust(-1)] {
-        check(wire, &call.header("If-Match", "\"7\""), 412, "precondition_failed", &json!({ "version": 1 }));
+        check(
+            wire,
+            &call.header("If-Match", "\"7\""),
+            412,
+            "precondition_failed",
+            &json!({ "version": first }),
+        );
     }
     // ETags that are none of the item's: weak ones never are.
     let far = "\"18446744073709551616\"";
-    for tag in ["W/\"1\"", "\"x\"", "\"\"", "\"7\", \"8\"", "W/\"1\",\"01\"", far] {
+    let (weak, padded) = (format!("W/\"{first}\""), format!("W/\"{first}\",\"0{first}\""));
+    for tag in [&*weak, "\"x\"", "\"\"", "\"7\", \"8\"", &*padded, far] {
         for call in [set(9), adjust(-1)] {
             let call = call.header("If-Match", tag);
-            check(wire, &call, 412, "precondition_failed", &json!({ "version": 1 }));
+            check(wire, &call, 412, "precondition_failed", &json!({ "version": first }));
         }
     }
-    check(wire, &set(9).header("If-None-Match", "*"), 412, "precondition_failed", &json!({ "version": 1 }));
+    check(
+        wire,
+        &set(9).header("If-None-Match", "*"),
+        412,
+        "precondition_failed",
+        &json!({ "version": first }),
+    );
     for tag in ["\"1\"", "*"] {
         let body = json!({ "total_units": 1 });
         let missing = Call::put("/v1/inventory/none").header("If-Match", tag).json(&body);
@@ -268,12 +286,14 @@ fn stock_that_is_promised_or_was_changed() {
         assert!(!wire.ask(&missing).json()["detail"].to_string().contains("Leave If-Match out to create"));
     }
     let new = Call::put("/v1/inventory/new").header("If-None-Match", "*").json(&json!({ "total_units": 1 }));
-    assert_eq!(done(wire, &new, 201)["version"], 1);
-    check(wire, &new, 412, "precondition_failed", &json!({ "version": 1 }));
-    assert_eq!(done(wire, &adjust(-5).header("If-Match", "\"1\""), 200)["available"], 0);
-    assert_eq!(done(wire, &set(5).header("If-Match", "\"2\""), 200)["version"], 2);
-    assert_eq!(done(wire, &set(6).header("If-Match", "\"9\", \"2\""), 200)["version"], 3);
-    assert_eq!(done(wire, &set(7).header("If-Match", "*"), 200)["version"], 4);
+    let version = done(wire, &new, 201)["version"].clone();
+    check(wire, &new, 412, "precondition_failed", &json!({ "version": version }));
+    let tag = |version: u64| format!("\"{version}\"");
+    assert_eq!(done(wire, &adjust(-5).header("If-Match", tag(first)), 200)["available"], 0);
+    assert_eq!(done(wire, &set(5).header("If-Match", tag(first + 1)), 200)["version"], first + 1);
+    let one_of = format!("\"9\", {}", tag(first + 1));
+    assert_eq!(done(wire, &set(6).header("If-Match", one_of), 200)["version"], first + 2);
+    assert_eq!(done(wire, &set(7).header("If-Match", "*"), 200)["version"], first + 3);
     assert_eq!(wire.ask(&Call::get("/v1/inventory/none")).status, 404);
 }
 

@@ -60,22 +60,28 @@ fn an_item_from_its_making_on() {
         "total_units": 10, "mode": "counted", "safety_stock": 2, "default_ttl_seconds": 60,
         "max_hold_seconds": 120, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
     });
+    let created = wire.ask(&Call::put(path).json(&settings));
+    let first = created.json()["version"].as_u64().unwrap();
+    let tag = |version: u64| format!("\"{version}\"");
+    assert_eq!((created.status, created.header("etag")), (201, Some(&*tag(first))));
     let made = json!({
         "sku": "tea", "location": "default", "mode": "counted", "total_units": 10, "confirmed_sold": 0,
         "held_units": 0, "safety_stock": 2, "available": 8, "active_reservations": 0, "paused": false,
-        "sequence": 1, "version": 1, "default_ttl_seconds": 60, "max_hold_seconds": 120,
+        "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
         "created_at": TIME, "updated_at": TIME, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
     });
-    check(wire, &Call::put(path).json(&settings), 201, &[("etag", "\"1\"")], &made);
-    check(wire, &Call::put(path).json(&settings), 200, &[("etag", "\"1\"")], &made);
+    assert_like(&created.json(), &made);
+    check(wire, &Call::put(path).json(&settings), 200, &[("etag", &tag(first))], &made);
 
-    let more = with(&made, &json!({ "total_units": 20, "available": 18, "sequence": 2, "version": 2 }));
-    let call = Call::put(path).header("If-Match", "\"1\"").json(&json!({ "total_units": 20 }));
-    check(wire, &call, 200, &[("etag", "\"2\"")], &more);
-    let less = with(&more, &json!({ "total_units": 15, "available": 13, "sequence": 3, "version": 3 }));
+    let more =
+        with(&made, &json!({ "total_units": 20, "available": 18, "sequence": 2, "version": first + 1 }));
+    let call = Call::put(path).header("If-Match", tag(first)).json(&json!({ "total_units": 20 }));
+    check(wire, &call, 200, &[("etag", &tag(first + 1))], &more);
+    let less =
+        with(&more, &json!({ "total_units": 15, "available": 13, "sequence": 3, "version": first + 2 }));
     let call = Call::post("/v1/inventory/tea/adjust").json(&json!({ "delta": -5, "reason": "broken" }));
-    check(wire, &call, 200, &[("etag", "\"3\"")], &less);
-    check(wire, &Call::get(path), 200, &[("etag", "\"3\"")], &less);
+    check(wire, &call, 200, &[("etag", &tag(first + 2))], &less);
+    check(wire, &Call::get(path), 200, &[("etag", &tag(first + 2))], &less);
 
     let available = json!({
         "sku_id": "tea", "sku": "tea", "location": "default", "available": 13, "active_reservations": 0,
@@ -93,7 +99,41 @@ fn an_item_from_its_making_on() {
             "max_hold_seconds": null, "metadata": null,
         }),
     );
-    check(wire, &Call::put("/v1/inventory/cup").json(&bare), 201, &[("etag", "\"1\"")], &like);
+    let cup = wire.ask(&Call::put("/v1/inventory/cup").json(&bare));
+    assert_eq!(cup.status, 201);
+    assert_like(&cup.json(), &with(&like, &json!({ "version": cup.json()["version"] })));
+}
+
+#[test]
+fn an_item_to_its_deletion() {
+    let server = Server::start();
+    let wire = &mut server.connect();
+    let path = "/v1/inventory/tea";
+    server.stock("tea", 10);
+    let first = server.item("tea")["version"].as_u64().unwrap();
+    let stale = format!("\"{first}\"");
+    let delete = Call::delete(path).header("If-Match", &*stale).key("mistake");
+    check(wire, &delete, 204, &[], &Value::Null);
+    let again = wire.ask(&delete);
+    assert_headers(&again, 204, &[("idempotent-replayed", "true")]);
+    assert_eq!(wire.ask(&Call::delete(path)).status, 404);
+    for gone in [path, "/v1/inventory/tea/available"] {
+        assert_eq!(wire.ask(&Call::get(gone)).json()["reason"], "unknown_item", "{gone}");
+    }
+    assert_eq!(wire.ask(&Call::get("/v1/inventory")).json()["data"], json!([]));
+    let events = wire.ask(&Call::get("/v1/events")).json();
+    let last = &events["data"][1];
+    assert_eq!((&last["type"], &last["item"]["total_units"]), (&json!("stock.deleted"), &json!(10)));
+    assert_eq!(last["item"]["version"], first + 1);
+
+    server.stock("tea", 4);
+    let item = server.item("tea");
+    assert!(item["version"].as_u64().unwrap() > first + 1, "{item}");
+    assert_eq!((&item["total_units"], &item["sequence"]), (&json!(4), &json!(1)));
+    let changed = wire.ask(&Call::delete(path).header("If-Match", &*stale));
+    assert_eq!((changed.status, &changed.json()["reason"]), (412, &json!("precondition_failed")));
+    assert_headers(&wire.ask(&delete), 204, &[("idempotent-replayed", "true")]);
+    assert_eq!(server.item("tea"), item);
 }
 
 #[test]
@@ -231,13 +271,13 @@ fn locations_are_apart_on_every_inventory_route() {
     assert_eq!(at_hub("POST", "/resume", None), json!({ "paused": false, "also_paused": [] }));
     assert_eq!(at_hub("GET", "/available", None)["held_units"], 3);
     let elsewhere = server.item("tea");
-    assert_eq!((&elsewhere["available"], &elsewhere["version"]), (&json!(10), &json!(1)));
+    assert_eq!((&elsewhere["available"], &elsewhere["sequence"]), (&json!(10), &json!(1)));
 }
 
 #[test]
 fn pages_and_heads() {
     /// What a server of this version can answer with.
-    const REASONS: [&str; 24] = [
+    const REASONS: [&str; 27] = [
         "invalid_request",
         "forbidden",
         "unknown_item",
@@ -253,11 +293,14 @@ fn pages_and_heads() {
         "return_exceeds_sold",
         "extension_limit",
         "below_committed",
+        "item_in_use",
         "precondition_failed",
         "too_large",
         "unsupported_media_type",
         "idempotency_mismatch",
         "quantity_limit",
+        "mode_mismatch",
+        "headers_too_large",
         "internal",
         "overloaded",
         "unavailable",

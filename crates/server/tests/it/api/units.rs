@@ -374,31 +374,42 @@ fn many_seats_are_a_short_map() {
 }
 
 #[test]
-fn what_counted_items_do_not_have() {
+fn what_the_other_mode_does_not_have() {
     let server = Server::start();
     server.stock("tea", 3);
+    let mismatch = |call: Call, sku: &str, mode: &str| {
+        let problem = refused(&server, &server.ask(&call), 422, "mode_mismatch");
+        assert_eq!(problem, json!({ "sku": sku, "location": "default", "mode": mode }));
+    };
     for path in ["units", "seat-map", "units/A-1", "units/A-1/events"] {
-        let answer = server.ask(&Call::get(format!("/v1/inventory/tea/{path}")));
-        assert_eq!(refused(&server, &answer, 400, "invalid_request")["errors"][0]["pointer"], "/sku");
+        mismatch(Call::get(format!("/v1/inventory/tea/{path}")), "tea", "counted");
         let answer = server.ask(&Call::get(format!("/v1/inventory/nothing/{path}")));
         refused(&server, &answer, 404, "unknown_item");
     }
     let seats = json!({ "units": row("stalls", "A", 1..=2) });
-    refused(
-        &server,
-        &server.ask(&Call::post("/v1/inventory/tea/units").json(&seats)),
-        400,
-        "invalid_request",
-    );
+    mismatch(Call::post("/v1/inventory/tea/units").json(&seats), "tea", "counted");
+    mismatch(Call::delete("/v1/inventory/tea/units/A-1"), "tea", "counted");
     let named = json!({ "owner_id": "cart", "units": ["A-1"] });
-    refused(
-        &server,
-        &server.ask(&Call::post("/v1/inventory/tea/reserve").json(&named)),
-        400,
-        "invalid_request",
-    );
+    mismatch(Call::post("/v1/inventory/tea/reserve").json(&named), "tea", "counted");
     let wrong = json!({ "mode": "units", "total_units": 3 });
-    let answer = server.ask(&Call::put("/v1/inventory/tea").json(&wrong));
-    let problem = refused(&server, &answer, 400, "invalid_request");
-    assert_eq!(problem["errors"][0]["pointer"], "/mode");
+    mismatch(Call::put("/v1/inventory/tea").json(&wrong), "tea", "counted");
+
+    hall(&server, &row("stalls", "A", 1..=2));
+    mismatch(Call::put("/v1/inventory/hall").json(&json!({ "total_units": 3 })), "hall", "units");
+    mismatch(
+        Call::post("/v1/inventory/hall/adjust").json(&json!({ "delta": 1, "reason": "count" })),
+        "hall",
+        "units",
+    );
+}
+
+#[test]
+fn sections_that_do_not_exist_are_named() {
+    let server = Server::start();
+    hall(&server, &row("stalls", "A", 1..=2));
+    let wish = json!({ "owner_id": "cart", "quantity": 3, "sections": ["stalls", "balkony"] });
+    let answer = server.ask(&Call::post("/v1/inventory/hall/reserve").json(&wish));
+    let problem = refused(&server, &answer, 409, "insufficient_inventory");
+    assert_eq!((&problem["available"], &problem["unknown_sections"]), (&json!(2), &json!(["balkony"])));
+    assert!(answer.text().contains("These sections do not exist"), "{}", answer.text());
 }

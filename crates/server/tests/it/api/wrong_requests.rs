@@ -110,7 +110,7 @@ fn queries() {
         check(wire, &Call::delete(format!("/v1/reservations/{UNKNOWN}?{query}")), &["/reason"]);
     }
     let item = server.item("tea");
-    assert_eq!((&item["version"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
+    assert_eq!((&item["sequence"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
 }
 
 fn basket(lines: usize) -> Value {
@@ -175,7 +175,7 @@ fn headers() {
         check(wire, &twice, &["/If-Match"]);
     }
     let item = server.item("tea");
-    assert_eq!((&item["version"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
+    assert_eq!((&item["sequence"], &item["held_units"]), (&json!(1), &json!(0)), "{item}");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn methods_and_paths_that_are_not_there() {
     let allowed = [
         ("/", "GET, HEAD"),
         ("/problems/internal", "GET, HEAD"),
-        (item, "GET, HEAD, PUT"),
+        (item, "GET, HEAD, PUT, DELETE"),
         ("/v1/inventory/tea/available", "GET, HEAD"),
         ("/v1/inventory/tea/reserve", "POST"),
         ("/v1/inventory/tea/adjust", "POST"),

@@ -3,15 +3,15 @@
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{Changes, CommitOutcome, CommitSent, LockedRows, Session};
 use crate::engine::lock::{AttemptError, AttemptLimits, LockedBatch, attempt_within_deadline};
-use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan, named_hold};
+use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeSet, HashMap};
 use stockhold_domain::{
-    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Outcome, Resource, State,
+    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Mode, Outcome, Resource, State,
     decide, footprint,
 };
 
-/// Decides and commits what was locked for a batch, and for those who joined it.
+/// Decides the commands of a locked batch and of those that joined it, and commits.
 pub(crate) async fn decide_and_commit<S: Session>(
     session: &mut S,
     limits: &AttemptLimits,
@@ -44,8 +44,8 @@ pub(crate) async fn decide_and_commit<S: Session>(
     Ok(outcomes)
 }
 
-/// What commands name once their keys and reservations are known has to be loaded as well: all of it is learnt at once,
-/// where the rules would ask for one thing at a time.
+/// Commands may name more resources once their keys and reservations are loaded. The rules would ask for one resource at a time;
+/// this adds all of them to the retry plan at once.
 fn check_footprints(
     batch: &[&PlannedCommand],
     lock_plan: &BatchLockPlan,
@@ -63,34 +63,35 @@ fn check_footprints(
         plan.expect_unit_items(state.without_counters.iter().cloned());
         lacks = true;
     }
-    lacks |= plan.lock_item_rows(items_to_lock(batch, lock_plan, state));
+    lacks |= plan.lock_item_rows(items_to_lock(batch, lock_plan, state).into_iter());
     lacks |= plan.expect_expiries(asked_too_much(batch, state), state, now);
     if lacks { Err(AttemptError::NotLoaded) } else { Ok(()) }
 }
 
-/// Items of which some units are kept from sale: how many are left is a sum over rows that nobody has locked, unless whoever
-/// takes any locks the item.
-fn items_to_lock(
-    batch: &[&PlannedCommand],
-    lock_plan: &BatchLockPlan,
-    state: &LoadedState,
-) -> impl Iterator<Item = ItemKey> {
+/// Items that were only read and have to be locked. Some have a safety stock: the number of units left is a sum over rows that are
+/// not locked, so a batch that reserves such an item has to lock the row of the item. Others had units with ids, were deleted
+/// and created again as counted stock.
+fn items_to_lock(batch: &[&PlannedCommand], lock_plan: &BatchLockPlan, state: &LoadedState) -> Vec<ItemKey> {
     let lock_set = batch.iter().filter_map(|planned| match &planned.envelope.command {
         Command::Reserve(reserve) => Some(reserve.basket.lines()),
         _ => None,
     });
-    lock_set
+    let kept = lock_set
         .flatten()
         .map(|line| &line.item)
         .filter(|key| lock_plan.lock_set.seen.contains(*key))
         .filter(|key| {
             let item = state.item(key).ok().flatten();
             item.is_some_and(|item| item.settings.safety_stock > 0)
-        })
-        .cloned()
+        });
+    let counted = lock_plan.lock_set.seen.iter().filter(|key| {
+        let item = state.item(key).ok().flatten();
+        item.is_some_and(|item| item.mode == Mode::Counted)
+    });
+    kept.chain(counted).cloned().collect()
 }
 
-/// Items of which more is asked for than there is, and how much more: what falls due of them will matter.
+/// Items of which more is requested than is available, and how much more. Reservations of them may have to be expired.
 fn asked_too_much<'a>(batch: &[&'a PlannedCommand], state: &LoadedState) -> Vec<(&'a ItemKey, u64)> {
     let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
     for planned in batch {
@@ -108,11 +109,11 @@ fn asked_too_much<'a>(batch: &[&'a PlannedCommand], state: &LoadedState) -> Vec<
     asked_for.into_iter().filter_map(short).collect()
 }
 
-/// By what a batch is decided.
+/// What the decisions of a batch share.
 struct BatchDecider<'a> {
     rules: &'a HoldLimits,
     now: stockhold_domain::Instant,
-    /// Commands whose keys were read; those behind them have joined.
+    /// The number of commands whose keys were loaded. The commands after them have joined.
     first: usize,
 }
 
@@ -162,10 +163,10 @@ impl BatchDecider<'_> {
     }
 }
 
-/// A command about a reservation that is not there, though its key is: the key was used when the reservation had ended long
-/// before, and the reservation has left for an archive since. There is nothing that the key could show again.
+/// Returns the command without its key if the key was used for a reservation that has been archived since. Such a key can't be
+/// replayed.
 fn without_key(planned: &PlannedCommand, state: &LoadedState) -> Option<Envelope> {
-    let (id, key) = (named_hold(&planned.envelope.command)?, planned.envelope.key?);
+    let (id, key) = (planned.envelope.command.reservation()?, planned.envelope.key?);
     let record = state.key(key.hash).ok()??;
     let outlived = record.fingerprint == key.fingerprint
         && record.target == KeyTarget::Reservation(id)
@@ -173,8 +174,8 @@ fn without_key(planned: &PlannedCommand, state: &LoadedState) -> Option<Envelope
     outlived.then(|| Envelope { key: None, ..(*planned.envelope).clone() })
 }
 
-/// Commits, once. Whatever goes wrong after COMMIT was sent, it may have taken effect; unless the server itself said why
-/// it did not.
+/// Commits, once. After COMMIT was sent, an error means that it may have taken effect, unless the server itself answered why it did
+/// not.
 pub(crate) async fn commit<S: Session>(
     session: &mut S,
     limits: &AttemptLimits,
@@ -186,6 +187,7 @@ pub(crate) async fn commit<S: Session>(
     match committed {
         Ok(Ok(CommitOutcome::Durable)) => {
             crate::engine::meters::committed(begun.elapsed());
+            limits.closed.count(changes.events);
             Ok(())
         }
         Ok(Ok(CommitOutcome::InDoubt(why))) => Err(AttemptError::OutcomeUnknown(why)),
@@ -198,8 +200,8 @@ pub(crate) async fn commit<S: Session>(
     }
 }
 
-/// What commands that go on in the next batch are about. A later command about the same has to wait with them, since
-/// commands that wait together are decided in the order given; all others go ahead.
+/// The resources and sequences of commands that are deferred to the next batch. A later command of this batch that shares one of
+/// them is deferred as well, so that commands about one resource are decided in order.
 #[derive(Default)]
 struct DeferredCommands<'a> {
     names: BTreeSet<&'a Resource>,

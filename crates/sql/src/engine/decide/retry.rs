@@ -1,5 +1,5 @@
-//! One batch of commands, attempt after attempt, until each has its result. Answers are not given here: nothing is known
-//! before the commit is.
+//! Runs one batch of commands and retries it until each command has its result: after a deadlock or a lock timeout with a pause,
+//! after missing data or a conflict at once. Replies are sent by the dispatcher, after the commit.
 
 use super::attempt::decide_and_commit;
 use crate::engine::db_error::{DbError, report_violation};
@@ -14,38 +14,38 @@ use std::hash::RandomState;
 use stockhold_domain::{ItemKey, Outcome};
 use stockhold_store::Failure;
 
-/// How often a batch that others were in the way of is run again.
+/// Maximum number of retries after a deadlock or a lock timeout.
 const RETRIES: u32 = 3;
-/// The longest first pause before that; each further one may be so much longer.
+/// The maximum pause before the first retry. Each further pause may be longer by this much.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// How often a batch is run again because it lacked something or somebody made a row first. Each time it knows more, and
-/// one round brings all that is due of an item, so this many can only be needed when others keep changing everything.
+/// Maximum number of retries because data was missing or another instance inserted a row first. Each retry loads more, and one
+/// retry loads all that is due of an item, so only constant changes by others need this many.
 const RERUNS: u32 = 64;
-/// How often a batch was tried.
+/// The retries of a batch so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AttemptCounts {
     retries: u32,
     reruns: u32,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 pub(crate) struct BatchResult<S> {
-    /// The session, if it is still good.
+    /// The session, if it can still be used.
     pub(crate) session: Option<S>,
-    /// Why it is not.
+    /// Why the session was lost.
     pub(crate) lost: Option<String>,
-    /// One for each command, in order; `None` for those that have to go on with more items.
+    /// The result of each command, in order. `None` if the command needs more items than the batch has claimed.
     pub(crate) results: Vec<Option<Result<Outcome, Failure>>>,
-    /// The items that those need besides their own.
+    /// The items that those commands need besides the claimed ones.
     pub(crate) beyond: BTreeSet<ItemKey>,
-    /// What is known for them.
+    /// The retry plan for those commands.
     pub(crate) plan: RetryPlan,
-    /// How often they were tried.
+    /// The retries of those commands so far.
     pub(crate) attempts: AttemptCounts,
 }
 
-/// Decides and commits. [`Outcome::Later`] is among the results, for the caller to bring again. `locked_batch` is what became of the
-/// first attempt so far, if there was one.
+/// Decides and commits, with retries. A result may be [`Outcome::Later`]: the caller then submits the command again.
+/// `locked_batch` is the result of the first attempt's locks, if they were taken already.
 pub(crate) async fn run_batch<S: Session>(
     session: S,
     limits: &AttemptLimits,
@@ -73,12 +73,12 @@ pub(crate) async fn run_batch<S: Session>(
         GroupResult::Done | GroupResult::Stalled => {}
         GroupResult::Alarm(what) => match *all {
             [only] => runner.put(only, Err(report_violation(&what))),
-            // One bad row fails the commands that touch it, not those that happened to wait with them.
+            // Run the commands one by one: a bad row must fail only the commands that touch it.
             _ => {
                 for n in runner.open() {
                     match runner.together(batch, &[n]).await {
                         GroupResult::Done => {}
-                        // Those behind it may have to come after it.
+                        // Later commands may depend on this one.
                         GroupResult::Stalled => break,
                         GroupResult::Alarm(what) => runner.put(n, Err(report_violation(&what))),
                     }
@@ -89,13 +89,13 @@ pub(crate) async fn run_batch<S: Session>(
     runner.result
 }
 
-/// What became of commands that were run together.
+/// The result of commands that were run in one transaction.
 enum GroupResult {
-    /// Each has its result.
+    /// Each command has its result.
     Done,
-    /// Those without a result need items beyond the batch's.
+    /// The commands without a result need items that the batch has not claimed.
     Stalled,
-    /// An assertion failed, and it can't be told for whom.
+    /// An assertion of the database failed. It is not known for which command.
     Alarm(String),
 }
 
@@ -125,7 +125,7 @@ impl<S: Session> BatchRunner<'_, S> {
         GroupResult::Done
     }
 
-    /// Ends: every round settles a command, counts towards a limit, or is the last.
+    /// Terminates: each round gives a command its result, counts towards a limit, or is the last.
     async fn together(&mut self, batch: &[&PlannedCommand], numbers: &[usize]) -> GroupResult {
         loop {
             let open: Vec<usize> = numbers
@@ -165,7 +165,7 @@ impl<S: Session> BatchRunner<'_, S> {
         }
     }
 
-    /// `None` when it is to be run again.
+    /// Handles an error of an attempt. `None` means that the commands are retried.
     async fn after(&mut self, error: AttemptError, open: &[usize]) -> Option<GroupResult> {
         let waits = match error {
             AttemptError::NotLoaded => false,
@@ -218,7 +218,7 @@ impl<S: Session> BatchRunner<'_, S> {
         let count = if waits { &mut attempts.retries } else { &mut attempts.reruns };
         *count += 1;
         if attempts.retries > RETRIES || attempts.reruns > RERUNS {
-            tracing::warn!(attempts.retries, attempts.reruns, "a batch is given up");
+            tracing::warn!(attempts.retries, attempts.reruns, "a batch has used up its retries");
             return Some(self.give_up(open, &Failure::Overloaded));
         }
         if waits {
@@ -227,7 +227,7 @@ impl<S: Session> BatchRunner<'_, S> {
         None
     }
 
-    /// A session that can't do that is of no more use.
+    /// A session that can't roll back is dropped.
     async fn roll_back(&mut self) {
         let Some(session) = &mut self.result.session else { return };
         let done = tokio::time::timeout(self.limits.batch_deadline, session.roll_back()).await;
@@ -240,13 +240,13 @@ impl<S: Session> BatchRunner<'_, S> {
     }
 
     fn lose(&mut self, why: String) {
-        tracing::warn!(why, "a connection to the database is given up");
+        tracing::warn!(why, "a connection to the database is dropped");
         self.result.session = None;
         self.result.lost = Some(why);
     }
 }
 
-/// A pause of a random length, so that those who met once do not meet again.
+/// A random pause, so that two batches that blocked each other do not meet again.
 pub(crate) fn jitter(longest: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish();
     let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);

@@ -1,10 +1,10 @@
-//! Which commands go into which batch. Pure: it knows neither connections nor clocks.
+//! Combines submissions into batches. Pure: it knows neither connections nor clocks.
 //!
-//! Commands that are about the same items wait for each other and go together; no two batches in flight share an item or an
-//! idempotency key, except that [`LANES`] of them may claim units of one hall. Nobody overtakes whoever waits for the same
-//! item. Unrelated commands are put together only as far as connections are scarce.
+//! Submissions that share an item or an idempotency key wait for each other and go into one batch. Two running batches never
+//! share an item or a key. A submission never overtakes an earlier one that shares an item or a key with it. Unrelated
+//! submissions are combined only as far as connections are scarce.
 
-use super::claims::{ALL_LANES, ActiveClaims, Claims};
+use super::claims::Claims;
 use super::submission::Submission;
 use crate::engine::decide::AttemptCounts;
 use crate::engine::options::BATCH_LINES;
@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use stockhold_domain::{ItemKey, ReservationId};
 
-/// What a batch is about.
+/// What a batch does.
 pub(super) enum BatchTask {
     /// Commands.
     Commands(Vec<Submission>),
-    /// Overdue reservations with their items; whether locks of others are waited for.
-    Sweep { due: Vec<(ReservationId, ReservationRefs)>, waits: bool },
+    /// Expires overdue reservations, which are of a page of the sweeper.
+    Sweep { due: Vec<(ReservationId, ReservationRefs)>, page: u64 },
 }
 
-/// What goes into one transaction.
+/// The content of one transaction.
 pub(super) struct Batch {
     pub(super) task: BatchTask,
     pub(super) claims: Arc<Claims>,
@@ -30,7 +30,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Its commands.
+    /// The commands in the order in which they are decided.
     pub(super) fn commands(&self) -> impl Iterator<Item = &PlannedCommand> {
         let submissions = match &self.task {
             BatchTask::Commands(submissions) => submissions.as_slice(),
@@ -40,18 +40,18 @@ impl Batch {
     }
 }
 
-/// See the module.
+/// See the documentation of the module.
 #[derive(Default)]
 pub(super) struct Combiner {
-    /// Batches whose items are known, ahead of all others.
+    /// Batches that come before all waiting submissions.
     ready: VecDeque<Batch>,
-    /// In the order they came.
+    /// Submissions in the order of their arrival.
     waiting: VecDeque<Submission>,
-    /// Those that were found to wait for something in flight: looked at again when something has landed.
+    /// Submissions that wait for a running batch. They go back to `waiting` when any batch ends.
     parked: Vec<Submission>,
     parked_claims: Claims,
-    active: ActiveClaims,
-    /// Most commands in one batch.
+    active: Claims,
+    /// The maximum number of commands in a batch.
     most: usize,
 }
 
@@ -60,84 +60,89 @@ impl Combiner {
         Self { most, ..Self::default() }
     }
 
-    /// Commands that have come.
+    /// Appends a new submission.
     pub(super) fn add(&mut self, submission: Submission) {
         self.waiting.push_back(submission);
     }
 
-    /// Commands that go on in the next batch, ahead of those that came after them.
+    /// Requeues submissions at the front: they came before all that wait.
     pub(super) fn put_back(&mut self, submissions: Vec<Submission>) {
         for submission in submissions.into_iter().rev() {
             self.waiting.push_front(submission);
         }
     }
 
-    /// A batch that goes as it is, ahead of all that wait.
+    /// Queues a complete batch, which comes before all waiting submissions.
     pub(super) fn add_batch(&mut self, batch: Batch) {
         self.ready.push_back(batch);
     }
 
-    /// Whether something in flight touches one of these items.
+    /// Whether a running batch has claimed the item.
     pub(super) fn is_busy(&self, item: &ItemKey) -> bool {
-        self.active.items.contains_key(item)
+        self.active.items.contains(item)
     }
 
-    /// Commands that are not known to wait for something in flight.
+    /// Whether a sweep of the item waits for a running batch.
+    pub(super) fn has_waiting_sweep(&self, item: &ItemKey) -> bool {
+        let is_sweep = |batch: &&Batch| matches!(batch.task, BatchTask::Sweep { .. });
+        self.ready.iter().filter(is_sweep).any(|batch| batch.claims.items.contains(item))
+    }
+
+    /// The number of submissions that are not parked.
     pub(super) fn unblocked(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no batch and no submission waits.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.waiting.is_empty() && self.parked.is_empty()
     }
 
-    /// A batch that can go now, if there is one; its claims are busy from here on. Commands that share no item are put
-    /// together up to `share` of them.
+    /// Takes the next batch that may run, and claims its items and keys. Unrelated submissions are combined up to `share`
+    /// commands.
     pub(super) fn take(&mut self, share: usize) -> Option<Batch> {
-        let (mut batch, lanes) = match self.take_ready() {
+        let batch = match self.take_ready() {
             Some(batch) => batch,
             None => self.combine(share)?,
         };
-        Arc::make_mut(&mut batch.claims).lane = usize::try_from(lanes.trailing_zeros()).unwrap_or_default();
         self.active.add(&batch.claims);
         Some(batch)
     }
 
-    /// The first that can go, and the lanes that are free for it.
-    fn take_ready(&mut self) -> Option<(Batch, u8)> {
+    /// The first ready batch whose claims are free.
+    fn take_ready(&mut self) -> Option<Batch> {
         let mut blocked = Claims::default();
-        let (place, lanes) = self.ready.iter().enumerate().find_map(|(place, batch)| {
-            let lanes = self.active.free_lanes(&batch.claims);
-            if lanes != 0 && !batch.claims.meets(&blocked) {
-                return Some((place, lanes));
+        let place = self.ready.iter().position(|batch| {
+            let is_free = !self.active.overlaps(&batch.claims) && !batch.claims.overlaps(&blocked);
+            if !is_free {
+                blocked.add(&batch.claims);
             }
-            blocked.add(&batch.claims);
-            None
+            is_free
         })?;
-        Some((self.ready.remove(place)?, lanes))
+        self.ready.remove(place)
     }
 
-    fn combine(&mut self, share: usize) -> Option<(Batch, u8)> {
-        // Whoever waits with its items known goes first, so nobody may start on these.
+    fn combine(&mut self, share: usize) -> Option<Batch> {
+        // Ready batches come before waiting submissions, so their claims are blocked.
         let mut blocked = Claims::default();
         self.ready.iter().for_each(|batch| blocked.add(&batch.claims));
         let (mut submissions, mut claims, mut commands, mut lines) = (Vec::new(), Claims::default(), 0, 0);
-        let (mut left, mut open) = (VecDeque::new(), ALL_LANES);
+        let mut left = VecDeque::new();
         while let Some(submission) = self.waiting.pop_front() {
-            // Whoever waits for one that is not parked is not parked either: what is comes back ahead of all others.
-            let waits = submission.claims.meets(&blocked);
-            let free = if waits { 0 } else { self.active.free_lanes(&submission.claims) };
-            if !waits && (free == 0 || submission.claims.meets(&self.parked_claims)) {
+            // Do not park a submission that waits for one still in `waiting`: parked submissions are requeued at the front and
+            // would overtake it.
+            let is_blocked = submission.claims.overlaps(&blocked);
+            let waits_for_running =
+                self.active.overlaps(&submission.claims) || submission.claims.overlaps(&self.parked_claims);
+            if !is_blocked && waits_for_running {
                 self.parked_claims.add(&submission.claims);
                 self.parked.push(submission);
                 continue;
             }
             let count = submission.planned.len();
             let fits = commands + count <= self.most && lines + submission.lines <= BATCH_LINES;
-            let wanted = commands < share || submission.claims.meets(&claims);
-            if open & free != 0 && (submissions.is_empty() || (fits && wanted)) {
-                open &= free;
+            let wanted = commands < share || submission.claims.overlaps(&claims);
+            if !is_blocked && (submissions.is_empty() || (fits && wanted)) {
                 (commands, lines) = (commands + count, lines + submission.lines);
                 claims.add(&submission.claims);
                 submissions.push(submission);
@@ -156,11 +161,11 @@ impl Combiner {
         }
         let task = BatchTask::Commands(submissions);
         let claims = Arc::new(claims);
-        Some((Batch { task, claims, plan: RetryPlan::default(), attempts: AttemptCounts::default() }, open))
+        Some(Batch { task, claims, plan: RetryPlan::default(), attempts: AttemptCounts::default() })
     }
 
-    /// Adds to a batch whose items are locked by now what has come for them since and what the batch `admits`; its keys are busy
-    /// from here on. Answers with how many of it counted as waiting.
+    /// Adds submissions to a batch whose locks are held: those whose items the batch has claimed and whose commands it
+    /// `admits`. Claims their keys. Returns how many of their commands counted as waiting.
     pub(super) fn admit_late_arrivals(
         &mut self,
         batch: &mut Batch,
@@ -170,7 +175,7 @@ impl Combiner {
         let mut claims = Claims::clone(&batch.claims);
         let mut commands: usize = submissions.iter().map(|submission| submission.planned.len()).sum();
         let mut lines: usize = submissions.iter().map(|submission| submission.lines).sum();
-        // Nobody overtakes whoever waits for the same.
+        // A submission must not overtake an earlier one that shares a claim.
         let mut blocked = Claims::default();
         self.ready.iter().for_each(|batch| blocked.add(&batch.claims));
         self.parked_claims = Claims::default();
@@ -185,7 +190,7 @@ impl Combiner {
             let covered = submission.claims.items.is_subset(&claims.items)
                 && submission.claims.keys.is_disjoint(&self.active.keys)
                 && submission.planned.iter().all(&admits);
-            if fits && covered && !submission.claims.meets(&blocked) {
+            if fits && covered && !submission.claims.overlaps(&blocked) {
                 (commands, lines) = (commands + submission.planned.len(), lines + submission.lines);
                 counted += core::mem::take(&mut submission.counted);
                 claims.add(&submission.claims);
@@ -201,7 +206,7 @@ impl Combiner {
         counted
     }
 
-    /// What a batch had claimed is free again.
+    /// Releases the claims of a batch that has ended, and requeues the parked submissions.
     pub(super) fn release(&mut self, claims: &Claims) {
         self.active.remove(claims);
         self.parked_claims = Claims::default();
@@ -209,7 +214,7 @@ impl Combiner {
         self.put_back(parked);
     }
 
-    /// Everything that waits, to be answered otherwise.
+    /// Removes all that waits.
     pub(super) fn drain(&mut self) -> (Vec<Batch>, Vec<Submission>) {
         self.parked_claims = Claims::default();
         let submissions = self.parked.drain(..).chain(self.waiting.drain(..));

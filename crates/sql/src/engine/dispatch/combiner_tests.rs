@@ -1,4 +1,4 @@
-//! Who goes along with whom, in which order, and who has to wait: batches made of crowds that are written down.
+//! Which submissions are combined into which batch, and in which order.
 
 use super::super::submission::ReplyTarget;
 use super::*;
@@ -6,7 +6,7 @@ use crate::engine::reply_batch::PendingReply;
 use std::sync::Mutex;
 use stockhold_domain::Command;
 use stockhold_domain::{
-    AddUnits, Attributes, Basket, BestAvailable, Confirm, EventId, Fingerprint, Fulfilment, GeneratedIds,
+    AddUnits, Attributes, Basket, BestAvailable, EventId, Fingerprint, Fulfilment, GeneratedIds,
     IdempotencyKey, Instant, KeyHash, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve,
     ReserveTerms, UnitSelection,
 };
@@ -262,106 +262,39 @@ fn units_with_ids_weigh_as_much_as_lines() {
     assert_eq!(numbers(combiner.take(256).as_ref()), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
-/// A claim of a unit of a hall that is known to be one.
-fn claim(number: u64, choice: Option<UnitSelection>) -> Submission {
-    let want = RequestedLine { item: item("hall"), quantity: 1 };
-    asking(number, reserve(Basket::with_selections(vec![(want, choice)]).unwrap()), None, &[item("hall")])
-}
-
 #[test]
-fn two_batches_in_flight_may_claim_units_of_one_hall_and_no_third() {
-    let mut combiner = Combiner::new(2);
-    (1..=5).for_each(|n| combiner.add(claim(n, (n == 3).then(|| UnitSelection::Named(vec![label("1")])))));
-    let (first, second) = (combiner.take(9).unwrap(), combiner.take(9).unwrap());
-    assert_eq!((numbers(Some(&first)), numbers(Some(&second))), (vec![1, 2], vec![3, 4]));
-    assert!(combiner.take(9).is_none());
-    combiner.release(&second.claims);
-    assert_eq!(numbers(combiner.take(9).as_ref()), [5]);
-    combiner.release(&first.claims);
-    assert!(combiner.is_busy(&item("hall")), "the last one is in flight");
-}
-
-#[test]
-fn whatever_else_is_done_with_a_hall_is_done_alone_and_nobody_overtakes_it() {
-    let others = [
-        ("the best", claim(2, Some(UnitSelection::BestAvailable(BestAvailable::default())))),
-        ("not known to be a hall", submission(2, &["hall"])),
-    ];
-    for (what, other) in others {
-        let mut combiner = Combiner::new(9);
-        combiner.add(claim(1, None));
-        let first = combiner.take(9).unwrap();
-        combiner.add(other);
-        combiner.add(claim(3, None));
-        assert!(combiner.take(1).is_none(), "{what} waits, and who came after it");
-        combiner.release(&first.claims);
-        // All of it goes together, and then it is as little shared as its least.
-        let second = combiner.take(9).unwrap();
-        assert_eq!(numbers(Some(&second)), [2, 3], "{what}");
-        combiner.add(claim(4, None));
-        assert!(combiner.take(9).is_none(), "{what} is alone");
-        combiner.release(&second.claims);
-        assert_eq!(numbers(combiner.take(9).as_ref()), [4], "{what}");
-    }
-}
-
-#[test]
-fn batches_of_one_hall_are_in_lanes_of_their_own_whatever_else_goes_on() {
-    let claims = |number, unit_items: &[&str]| {
-        let unit_items: Vec<ItemKey> = unit_items.iter().map(|sku| item(sku)).collect();
-        let lock_set = unit_items
-            .iter()
-            .map(|unit_item| RequestedLine { item: unit_item.clone(), quantity: 1 })
-            .collect();
-        asking(number, reserve(Basket::new(lock_set).unwrap()), None, &unit_items)
+fn two_running_batches_never_share_an_item_whose_units_have_ids() {
+    let claim = |number, choice| {
+        let line = RequestedLine { item: item("hall"), quantity: 1 };
+        let basket = Basket::with_selections(vec![(line, choice)]).unwrap();
+        asking(number, reserve(basket), None, &[item("hall")])
     };
-    let mut combiner = Combiner::new(1);
-    combiner.add(claims(1, &["x"]));
-    combiner.add(submission(2, &["tins"]));
-    combiner.add(claims(3, &["x"]));
-    let [first, tins, second] = [(); 3].map(|()| combiner.take(9).unwrap().claims);
-    assert_eq!([first.lane, tins.lane, second.lane], [0, 0, 1]);
-    // The second lands first, and the next has its lane.
-    combiner.release(&second);
-    combiner.add(claims(4, &["y", "x"]));
-    let third = combiner.take(9).unwrap().claims;
-    assert_eq!(third.lane, 1);
-    // No lane is free in all of the halls, though each has one.
-    combiner.release(&first);
-    combiner.add(claims(5, &["z"]));
-    let fourth = combiner.take(9).unwrap().claims;
-    combiner.add(claims(6, &["y", "z"]));
-    assert_eq!(fourth.lane, 0);
+    let mut combiner = Combiner::new(2);
+    (1..=2).for_each(|n| combiner.add(claim(n, None)));
+    combiner.add(claim(3, Some(UnitSelection::Named(vec![label("1")]))));
+    let first = combiner.take(9).unwrap();
+    assert_eq!(numbers(Some(&first)), [1, 2]);
     assert!(combiner.take(9).is_none());
-    combiner.release(&third);
-    assert_eq!(combiner.take(9).unwrap().claims.lane, 1);
-    // Nor do two go together that have no lane in common.
-    let mut combiner = Combiner::new(9);
-    combiner.add(claims(1, &["x"]));
-    let first = combiner.take(1).unwrap().claims;
-    combiner.add(claims(2, &["x", "y"]));
-    let second = combiner.take(1).unwrap().claims;
-    combiner.release(&first);
-    combiner.add(claims(3, &["z"]));
-    let third = combiner.take(1).unwrap().claims;
-    assert_eq!([second.lane, third.lane], [1, 0]);
-    combiner.add(claims(4, &["y"]));
-    combiner.add(claims(5, &["z"]));
-    assert_eq!([(); 2].map(|()| numbers(combiner.take(9).as_ref())), [[4], [5]]);
+    combiner.release(&first.claims);
+    assert_eq!(numbers(combiner.take(9).as_ref()), [3]);
+    assert!(combiner.is_busy(&item("hall")));
 }
 
 #[test]
-fn who_turns_out_to_name_a_hold_of_a_hall_does_more_than_claim_of_it() {
-    let mut confirmed = claim(2, None);
-    let confirm = Command::Confirm(Confirm { id: ReservationId::from_u128(9), order_id: None });
-    confirmed.planned.extend(asking(3, confirm, None, &[]).planned);
-    confirmed
-        .resolve(|_| Some(ReservationRefs { items: [item("hall")].into(), ..ReservationRefs::default() }));
+fn a_sweep_that_waits_for_a_running_batch_is_known_by_its_items_until_it_runs() {
+    let sweep = |sku: &str| Batch {
+        task: BatchTask::Sweep { due: Vec::new(), page: 1 },
+        claims: Arc::new(Claims::of_items([item(sku)].into())),
+        plan: RetryPlan::default(),
+        attempts: AttemptCounts::default(),
+    };
     let mut combiner = Combiner::new(9);
-    combiner.add(claim(1, None));
-    let first = combiner.take(9).unwrap();
-    combiner.add(confirmed);
+    combiner.add(submission(1, &["a"]));
+    let commands = combiner.take(9).unwrap();
+    combiner.add_batch(sweep("a"));
     assert!(combiner.take(9).is_none());
-    combiner.release(&first.claims);
-    assert_eq!(numbers(combiner.take(9).as_ref()), [2, 3]);
+    assert_eq!(["a", "b"].map(|sku| combiner.has_waiting_sweep(&item(sku))), [true, false]);
+    combiner.release(&commands.claims);
+    assert!(matches!(combiner.take(9).unwrap().task, BatchTask::Sweep { .. }));
+    assert!(!combiner.has_waiting_sweep(&item("a")));
 }

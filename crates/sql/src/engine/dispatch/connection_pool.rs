@@ -1,7 +1,7 @@
-//! The connections: those that rest, how many there are, and when another one is opened.
+//! The connection pool: idle connections, their number, and when another one is opened.
 //!
-//! A machine that is gone says nothing: what rests is not known to be lost until it is tried, and each try takes a deadline. So
-//! when one is lost, all are given up that have not been heard of for some time; they are opened anew in milliseconds.
+//! A machine that has failed sends nothing: an idle connection to it is found lost only after a deadline. So when one connection is
+//! lost, all are dropped that were silent for some time. They are opened again in milliseconds.
 
 use crate::engine::dialect::Session;
 use crate::engine::meters;
@@ -9,20 +9,20 @@ use crate::engine::options::Options;
 use core::time::Duration;
 use tokio::time::Instant;
 
-/// Pause after a connection could not be opened; doubled up to the longest.
+/// The pause after a connection could not be opened. It is doubled up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest pause: how soon a healed database is noticed.
+/// The longest pause: how soon a recovered database is noticed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Connections that are being opened at once: a server that comes back has enough to do.
+/// Maximum number of connections that are opened at the same time, so that a server that restarts is not overloaded.
 const OPENED_AT_ONCE: usize = 4;
 
-/// See the module.
+/// See the documentation of the module.
 pub(super) struct ConnectionPool<S> {
-    /// With the instant that each was heard of last.
+    /// Idle connections, each with the instant of its last answer.
     idle: Vec<(S, Instant)>,
-    /// How long one that rests may have been silent when another is lost.
+    /// How long an idle connection may have been silent when another one is lost.
     quiet: Duration,
-    /// Resting or at work.
+    /// Open connections, idle or in use.
     open: usize,
     opening: usize,
     least: usize,
@@ -41,7 +41,7 @@ impl<S: Session> ConnectionPool<S> {
     pub(super) fn new(first: S, options: &Options) -> Self {
         Self {
             idle: vec![(first, Instant::now())],
-            // Half of what it takes to find one silent.
+            // Half of the time in which a silent connection is found lost.
             quiet: options.batch_deadline.min(options.commit_deadline) / 2,
             open: 1,
             opening: 0,
@@ -51,18 +51,18 @@ impl<S: Session> ConnectionPool<S> {
         }
     }
 
-    /// Connections that rest.
+    /// The number of idle connections.
     pub(super) fn idle(&self) -> usize {
         self.idle.len()
     }
 
-    /// A connection to work with. Whoever takes it gives it back, or says that it is lost.
+    /// Takes an idle connection. The caller has to return it, or to report that it was lost.
     pub(super) fn take(&mut self) -> Option<S> {
         self.drop_lost();
         self.idle.pop().map(|(session, _)| session)
     }
 
-    /// It is of use again, or (`None`) lost.
+    /// Returns a connection, or reports with `None` that it was lost.
     pub(super) fn return_connection(&mut self, session: Option<S>) {
         let now = Instant::now();
         match session {
@@ -76,12 +76,12 @@ impl<S: Session> ConnectionPool<S> {
         meters::connections(self.open);
     }
 
-    /// Forgets connections that were lost while they rested.
+    /// Drops idle connections that are known to be lost.
     pub(super) fn drop_lost(&mut self) {
         self.keep(|session, _| !session.is_lost());
     }
 
-    /// None of them may be worked with any more.
+    /// Drops all idle connections.
     pub(super) fn give_up(&mut self) {
         self.keep(|_, _| false);
     }
@@ -92,7 +92,7 @@ impl<S: Session> ConnectionPool<S> {
         self.open = self.open.saturating_sub(before - self.idle.len());
     }
 
-    /// How many connections are to be opened now: up to those to start with, and one more when there is `pressure`.
+    /// How many connections to open now: up to the initial number, and one more under `pressure`.
     pub(super) fn missing(&mut self, pressure: bool) -> usize {
         let now = Instant::now();
         if self.failed.as_ref().is_some_and(|failed| failed.until > now) {
@@ -101,14 +101,14 @@ impl<S: Session> ConnectionPool<S> {
         let there = self.open + self.opening;
         let wanted = if pressure { there.max(self.least) + 1 } else { self.least };
         let short = wanted.min(self.most).saturating_sub(there);
-        // One that may fail is enough to find out.
+        // After a failure, one attempt is enough to find out.
         let at_once = if self.failed.is_some() { 1 } else { OPENED_AT_ONCE };
         let count = short.min(at_once.max(self.opening) - self.opening);
         self.opening += count;
         count
     }
 
-    /// One was opened.
+    /// A connection was opened.
     pub(super) fn opened(&mut self, session: S) {
         self.opening = self.opening.saturating_sub(1);
         self.open += 1;
@@ -116,14 +116,14 @@ impl<S: Session> ConnectionPool<S> {
         self.return_connection(Some(session));
     }
 
-    /// One could not be opened.
+    /// A connection could not be opened.
     pub(super) fn could_not_open(&mut self, why: String) {
         self.opening = self.opening.saturating_sub(1);
         let pause = self.failed.take().map_or(FIRST_PAUSE, |failed| (failed.pause * 2).min(LONGEST_PAUSE));
         self.failed = Some(OpenFailure { why, pause, until: Instant::now() + pause });
     }
 
-    /// Why nothing can be done: there is no connection, and none is being opened.
+    /// Why there is no connection, if none is open and none is being opened.
     pub(super) fn out_of_order(&self) -> Option<&str> {
         let failed = self.failed.as_ref().filter(|_| self.open == 0 && self.opening == 0)?;
         Some(&failed.why)

@@ -1,9 +1,9 @@
-//! The store's thread: takes what has come, hands it to connections, and settles what comes back. All that is shared stands
-//! here and is touched by this one task; what talks to the database is spawned, so that nothing waits for a round trip.
+//! The task of the store's thread: accepts jobs, gives batches and reads to connections, and handles their results. Only this task
+//! touches the shared state. Everything that talks to the database is spawned, so this task never waits for a round trip.
 
 mod task_results;
 
-use super::claims::{Claims, LANES};
+use super::claims::Claims;
 use super::combiner::{Batch, BatchTask, Combiner};
 use super::connection_pool::ConnectionPool;
 use super::mailbox::Mailbox;
@@ -20,54 +20,53 @@ use crate::engine::read::{QueryQueues, read_reservations, run_quick, run_slow};
 use crate::engine::reply_batch::PendingReply;
 use crate::engine::sessions::{recover, within_deadline};
 use crate::engine::store_status::StoreStatus;
-use crate::engine::sweep::{OverdueScan, SweepResult, SweepRound, Sweeper, find_overdue, sweep};
+use crate::engine::sweep::{OverduePage, SweepResult, Sweeper, find_overdue, sweep};
 use core::future::Future;
 use core::hash::{BuildHasher, Hasher};
 use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
 use stockhold_domain::Envelope;
-use stockhold_store::{Answer, Failure, Job, Request};
+use stockhold_store::{Answer, ClosedReservationCounters, Failure, Job, Request};
 use tokio::task::{Id, JoinSet};
 
-/// Connections that commands leave to everything else.
+/// Connections that batches leave free for reads and periodic jobs.
 const LEFT_FREE: usize = 1;
-/// Commands that share no item are put together at least up to this number, however many connections rest: below it a
-/// transaction of its own costs more than waiting for others.
+/// Unrelated commands are combined at least up to this number, however many connections are idle: below it a transaction of its own
+/// costs more than the wait for others.
 const LEAST_SHARE: usize = 32;
-/// Parts that the figures of an item are kept in: more than there are instances, and few enough to add up for every batch.
+/// Shards of an item's counters: more than there are instances, and few enough to sum up for every batch.
 const COUNTER_SHARDS: u16 = 64;
-/// Rounds of slow queries at once.
+/// Maximum number of slow query tasks at the same time.
 const SLOW_READS: usize = 2;
 
-/// What a spawned task comes back with.
+/// The result of a spawned task.
 enum TaskResult<S> {
     Opened(Result<S, OpenError>),
     BatchDone(Box<BatchResult<S>>, Batch),
-    /// With whether it has waited for locks.
-    Swept(SweepResult<S>, bool),
-    /// With what was locked for it, or why nothing was.
+    Swept(SweepResult<S>),
+    /// With the locked batch, or the reason why nothing was locked.
     BatchLocked(S, Batch, Result<Box<LockedBatch>, AttemptError>),
     Resolved(Option<S>, Vec<Submission>, Result<Rows, Failure>),
     QuickReadsDone(Option<S>),
     SlowReadsDone(Option<S>),
-    OverdueFound(Option<S>, OverdueScan),
+    OverdueFound(Option<S>, OverduePage),
     Numbered(Option<S>),
-    /// The database turned out to be one that a copy is at work on, or was cut off.
+    /// A copy into the database is running, or was interrupted.
     Unfinished,
     KeysForgotten(Option<S>, bool),
 }
 
-/// What has to be put right when a task ends, be it in a panic.
+/// A running task, with what has to be cleaned up when it ends or panics.
 enum RunningTask {
     Open,
-    /// With what it has claimed and the sequences that it has commands of.
+    /// With its claims, and the sequences of its commands.
     RunBatch(Arc<Claims>, Vec<u64>),
-    /// With whether it waits for locks.
-    Sweep(Arc<Claims>, bool),
-    /// A batch whose items are being locked, and which more may join until then.
+    /// With its claims, and its page.
+    Sweep(Arc<Claims>, u64),
+    /// A batch that takes its locks. Late arrivals may join it afterwards.
     LockBatch(Arc<Claims>, Vec<u64>),
-    /// With how many of its commands count as waiting, and the sequences that it has commands of.
+    /// With the number of its commands that count as waiting, and their sequences.
     Resolve(usize, Vec<u64>),
     QuickReads,
     SlowReads,
@@ -77,31 +76,28 @@ enum RunningTask {
 }
 
 impl RunningTask {
-    /// Whether it is one of the batches.
+    /// Whether it runs a batch.
     fn is_batch(&self) -> bool {
         matches!(self, Self::RunBatch(..) | Self::LockBatch(..) | Self::Sweep(..))
     }
 }
 
-/// One of the parts for each lane, so that instances seldom share one, and the lanes of one never.
-fn random_counter_shards() -> [u16; LANES] {
+/// Chooses the counter shard of this instance at random, so that two instances seldom wait for each other's row.
+fn random_counter_shard() -> u16 {
     let random = RandomState::new().build_hasher().finish();
-    let lanes = u16::try_from(LANES).unwrap_or(1);
-    let first = u16::try_from(random % u64::from(COUNTER_SHARDS / lanes)).unwrap_or(0) * lanes;
-    core::array::from_fn(|lane| first + u16::try_from(lane).unwrap_or(0))
+    u16::try_from(random % u64::from(COUNTER_SHARDS)).unwrap_or(0)
 }
 
-/// See the module.
+/// See the documentation of the module.
 pub(super) struct Dispatcher<D: Dialect> {
     dialect: Arc<D>,
     options: Options,
-    /// One for each lane.
-    limits: [Arc<AttemptLimits>; LANES],
+    limits: Arc<AttemptLimits>,
     mailbox: Arc<Mailbox>,
     status: Arc<StoreStatus>,
     pool: ConnectionPool<D::Session>,
     combiner: Combiner,
-    /// Commands that name reservations whose items are not known.
+    /// Submissions that name reservations whose items have to be looked up.
     unresolved: Vec<Submission>,
     resolving: bool,
     sequences: Sequences,
@@ -111,18 +107,17 @@ pub(super) struct Dispatcher<D: Dialect> {
     hints: LockHints,
     jobs: PeriodicJobs,
     sweeper: Sweeper,
-    round: SweepRound,
     tasks: JoinSet<TaskResult<D::Session>>,
-    /// What is in flight.
+    /// The running tasks by id.
     running_tasks: HashMap<Id, RunningTask>,
-    /// Whether work was ready the last time and found no connection.
+    /// Whether a full batch was ready the last time and found no idle connection.
     short_of_connections: bool,
-    /// Who is asked first whether he has work for a connection.
+    /// The step of `dispatch` that gets the first idle connection.
     turn: usize,
 }
 
 impl<D: Dialect> Drop for Dispatcher<D> {
-    /// Finds something to answer only when the task has panicked.
+    /// Jobs are left in the mailbox only if this task has panicked.
     fn drop(&mut self) {
         self.status.set_fatal_error(Some("the store has stopped".to_owned()));
         self.mailbox.abandon();
@@ -138,13 +133,12 @@ impl<D: Dialect> Dispatcher<D> {
         status: Arc<StoreStatus>,
     ) -> Result<Self, OpenError> {
         let first = dialect.open().await?;
-        let limits = random_counter_shards().map(|counter_shard| {
-            Arc::new(AttemptLimits {
-                counter_shard,
-                rules: options.rules.clone(),
-                batch_deadline: options.batch_deadline,
-                commit_deadline: options.commit_deadline,
-            })
+        let limits = Arc::new(AttemptLimits {
+            counter_shard: random_counter_shard(),
+            rules: options.rules.clone(),
+            batch_deadline: options.batch_deadline,
+            commit_deadline: options.commit_deadline,
+            closed: ClosedReservationCounters::default(),
         });
         Ok(Self {
             dialect: Arc::new(dialect),
@@ -162,7 +156,6 @@ impl<D: Dialect> Dispatcher<D> {
             hints: LockHints::default(),
             jobs: PeriodicJobs::new(options.sweep_every),
             sweeper: Sweeper::new().map_err(OpenError::Thread)?,
-            round: SweepRound::default(),
             tasks: JoinSet::new(),
             running_tasks: HashMap::new(),
             short_of_connections: false,
@@ -171,7 +164,7 @@ impl<D: Dialect> Dispatcher<D> {
         })
     }
 
-    /// Runs until the mailbox is closed and nothing is left to do.
+    /// Runs until the mailbox is closed and all work is done.
     pub(super) async fn run(&mut self) {
         let mailbox = Arc::clone(&self.mailbox);
         loop {
@@ -183,7 +176,8 @@ impl<D: Dialect> Dispatcher<D> {
                 return;
             }
             let now = tokio::time::Instant::now();
-            let next = [self.jobs.next(now), self.pool.next_try(now)].into_iter().flatten().min();
+            let next = [self.jobs.next(now), self.pool.next_try(now), self.sweeper.page_deadline()];
+            let next = next.into_iter().flatten().min();
             let alarm = async {
                 match next {
                     Some(next) => tokio::time::sleep_until(next).await,
@@ -239,7 +233,7 @@ impl<D: Dialect> Dispatcher<D> {
         PlannedCommand { envelope, refs, unit_items, sequence }
     }
 
-    /// The next commands of a sequence, or its answer.
+    /// Enqueues the next chunk of a sequence, if there is one.
     fn enqueue_next_chunk(&mut self, number: u64) {
         let lines = |QueuedCommand { envelope, refs }: &QueuedCommand| {
             let refs = refs.clone().or_else(|| self.hints.refs_for(&envelope.command));
@@ -271,20 +265,23 @@ impl<D: Dialect> Dispatcher<D> {
         self.running_tasks.insert(id, running);
     }
 
-    /// Gives everything that can be done to a connection.
+    /// Gives work to idle connections.
     fn dispatch(&mut self) {
+        let now = tokio::time::Instant::now();
+        if let Some(more) = self.sweeper.end_page(now) {
+            self.jobs.sweep.done(more);
+        }
         self.keep_connections();
         if let Some(why) = self.pool.out_of_order() {
             let why = why.to_owned();
             self.refuse_all(&why);
             return;
         }
-        let now = tokio::time::Instant::now();
         if self.jobs.short.is_due(now) {
             self.hints.forget_short();
             self.jobs.short.done(false);
         }
-        // Whoever had the last connection is asked last the next time: where there are hardly any, each has its turn.
+        // The step that got the last connection is the last one next time, so that each step gets its turn if connections are few.
         let steps = [
             Self::resolve,
             Self::read_quick,
@@ -366,7 +363,7 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// Numbering, which has its pauses, ahead of sweeps, which have none while there is a crowd.
+    /// Numbering comes before sweeps: sweeps have no pauses while many reservations are overdue.
     fn start_periodic_jobs(&mut self) {
         if self.mailbox.is_closed() {
             return;
@@ -396,10 +393,11 @@ impl<D: Dialect> Dispatcher<D> {
             && let Some(session) = self.pool.take()
         {
             self.jobs.sweep.at_work = true;
-            let (most, left_alone) = (self.options.sweep_batch, self.sweeper.left_alone(now));
+            let (after, most) = (self.sweeper.next(), self.options.sweep_batch);
+            let skipped = self.sweeper.skipped(now);
             self.spawn(RunningTask::FindOverdue, async move {
-                let (session, seen) = find_overdue(session, most, &left_alone, deadline).await;
-                TaskResult::OverdueFound(session, seen)
+                let (session, page) = find_overdue(session, after, most, &skipped, deadline).await;
+                TaskResult::OverdueFound(session, page)
             });
         }
         if self.jobs.keys.is_due(now)
@@ -418,7 +416,7 @@ impl<D: Dialect> Dispatcher<D> {
 
     fn start_batches(&mut self) {
         loop {
-            // Where there is but one connection, commands have it as well.
+            // If there is only one connection, batches may use it as well.
             let at_work = self.running_tasks.values().any(RunningTask::is_batch);
             let free = self.pool.idle().saturating_sub(if at_work { LEFT_FREE } else { 0 });
             if free == 0 {
@@ -443,18 +441,12 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// For a batch in this lane.
-    fn limits(&self, lane: usize) -> Arc<AttemptLimits> {
-        let [first, ..] = &self.limits;
-        Arc::clone(self.limits.get(lane).unwrap_or(first))
-    }
-
-    /// Locks what a batch may touch. Whoever comes for it meanwhile goes along, where he would else wait for the next batch.
+    /// Takes the locks of a batch. Submissions that arrive meanwhile may join it; otherwise they would wait for the next batch.
     fn lock_batch(&mut self, mut session: D::Session, mut batch: Batch) {
         let BatchTask::Commands(submissions) = &mut batch.task else { return };
         let begun = submissions.iter_mut().map(|submission| core::mem::take(&mut submission.counted)).sum();
         self.mailbox.begun(begun);
-        let (claims, limits) = (Arc::clone(&batch.claims), self.limits(batch.claims.lane));
+        let (claims, limits) = (Arc::clone(&batch.claims), Arc::clone(&self.limits));
         batch.plan.expect(self.hints.short_of(claims.items.iter()));
         batch.plan.expect_unit_items(self.hints.unit_items_among(claims.items.iter()));
         let sequences = submissions.iter().filter_map(Submission::sequence).collect();
@@ -475,7 +467,7 @@ impl<D: Dialect> Dispatcher<D> {
         mut batch: Batch,
         locked_batch: Option<Result<LockedBatch, AttemptError>>,
     ) {
-        let (claims, limits) = (Arc::clone(&batch.claims), self.limits(batch.claims.lane));
+        let (claims, limits) = (Arc::clone(&batch.claims), Arc::clone(&self.limits));
         match &mut batch.task {
             BatchTask::Commands(submissions) => {
                 let sequences = submissions.iter().filter_map(Submission::sequence).collect();
@@ -489,10 +481,10 @@ impl<D: Dialect> Dispatcher<D> {
                     TaskResult::BatchDone(Box::new(result), batch)
                 });
             }
-            BatchTask::Sweep { due, waits } => {
-                let (envelope, due, waits) = (self.sweeper.command(), core::mem::take(due), *waits);
-                self.spawn(RunningTask::Sweep(claims, waits), async move {
-                    TaskResult::Swept(sweep(session, &limits, due, waits, &envelope).await, waits)
+            BatchTask::Sweep { due, page } => {
+                let (envelope, due) = (self.sweeper.command(), core::mem::take(due));
+                self.spawn(RunningTask::Sweep(claims, *page), async move {
+                    TaskResult::Swept(sweep(session, &limits, due, &envelope).await)
                 });
             }
         }

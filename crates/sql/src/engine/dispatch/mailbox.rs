@@ -1,11 +1,11 @@
-//! Where work waits for the store's thread. Bounded: that is the backpressure.
+//! The bounded queue in front of the store's thread. A full queue is the backpressure.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stockhold_store::{Failure, Job, Request};
 use tokio::sync::Notify;
 
-/// See the module.
+/// See the documentation of the module.
 pub(super) struct Mailbox {
     inner: Mutex<Inner>,
     bell: Notify,
@@ -15,12 +15,12 @@ pub(super) struct Mailbox {
 #[derive(Default)]
 struct Inner {
     work: VecDeque<Job>,
-    /// Commands and queries that no connection has begun on, here or at the store's thread.
+    /// Commands and queries that no connection works on yet, here or in the dispatcher.
     waiting: usize,
     closed: bool,
 }
 
-/// How much of the queue a piece of work takes.
+/// How many places of the queue a request takes.
 pub(super) fn weight(ask: &Request) -> usize {
     match ask {
         Request::Commands(commands) => commands.len(),
@@ -33,7 +33,7 @@ impl Mailbox {
         Self { inner: Mutex::default(), bell: Notify::new(), limit }
     }
 
-    /// Takes work, or answers why it can't.
+    /// Queues a job, or replies why it can't.
     pub(super) fn push(&self, work: Job) {
         let mut inner = self.inner();
         let failure = if inner.closed {
@@ -54,28 +54,28 @@ impl Mailbox {
         self.bell.notify_one();
     }
 
-    /// Waits until it is woken.
+    /// Waits for [`Self::ring`].
     pub(super) async fn rung(&self) {
         self.bell.notified().await;
     }
 
-    /// All that has come.
+    /// Takes all queued jobs.
     pub(super) fn empty(&self) -> VecDeque<Job> {
         core::mem::take(&mut self.inner().work)
     }
 
-    /// So much no longer waits.
+    /// `weight` commands or queries no longer wait.
     pub(super) fn begun(&self, weight: usize) {
         let mut inner = self.inner();
         inner.waiting = inner.waiting.saturating_sub(weight);
     }
 
-    /// How much waits.
+    /// How many commands and queries wait.
     pub(super) fn waiting(&self) -> usize {
         self.inner().waiting
     }
 
-    /// Takes no more; what waits is still worked on.
+    /// Refuses new jobs. The queued ones are still done.
     pub(super) fn close(&self) {
         self.inner().closed = true;
         self.ring();
@@ -85,7 +85,7 @@ impl Mailbox {
         self.inner().closed
     }
 
-    /// Takes no more, and answers what waits: nobody will work on it.
+    /// Refuses new jobs and the queued ones: the store's thread has ended.
     pub(super) fn abandon(&self) {
         self.close();
         for work in self.empty() {
@@ -98,7 +98,7 @@ impl Mailbox {
     }
 }
 
-/// The answer when nobody works any more.
+/// The reply after the store's thread has ended.
 pub(super) fn stopped() -> Failure {
     Failure::Unavailable("the store has stopped".to_owned())
 }

@@ -14,4 +14,4 @@ mod submission;
 #[cfg(test)]
 mod panic_tests;
 
-pub(crate) use store::SqlStore;
+pub use store::SqlStore;

@@ -1,5 +1,5 @@
-//! What a task of the store panics in is answered, put right and gone on from: over a database that is a few maps, and that
-//! panics where it is told to.
+//! Panics in the tasks of the store: callers get their replies, claims are released, and the store continues. The database is a
+//! few maps, and a test chooses the step that panics.
 
 use super::store::SqlStore;
 use crate::engine::db_error::DbError;
@@ -12,7 +12,9 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Outcome, ReservationId, Status, Unit};
+use stockhold_domain::{
+    Hold, Instant, Item, ItemKey, Label, Outcome, Record, RecordKind, ReservationId, Status, Unit,
+};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{
     Answer, EventRow, Failure, Inbox, ItemPageRequest, Job, Query, ReplyTo, Request, ReservationFilter, Store,
@@ -66,7 +68,7 @@ impl Maps {
         changed
     }
 
-    /// Panics if it is told to, once; else counts. The lock is given back before, so that nobody else trips over it.
+    /// Panics once if the test has chosen this step, else counts it. The lock is released before the panic, so that it is not poisoned.
     fn step(&self, step: Step) {
         let panics = self.with(|state| {
             let panics = state.panics.remove(&step);
@@ -152,7 +154,7 @@ impl Session for Maps {
             }
         });
         self.in_transaction = false;
-        // After it took effect: whoever waits must not be told that nothing was done.
+        // The panic comes after the commit took effect, so the reply must not say that nothing was done.
         self.step(Step::Commit);
         Ok(CommitOutcome::Durable)
     }
@@ -176,6 +178,15 @@ impl Session for Maps {
     }
 
     async fn paused(&mut self) -> Result<Vec<String>, DbError> {
+        Ok(Vec::new())
+    }
+
+    async fn record_page(
+        &mut self,
+        _: RecordKind,
+        _: Option<&Label>,
+        _: usize,
+    ) -> Result<Vec<Record>, DbError> {
         Ok(Vec::new())
     }
 
@@ -204,11 +215,16 @@ impl Session for Maps {
         Ok(false)
     }
 
-    async fn overdue(&mut self, limit: usize) -> Result<(Instant, Vec<Deadline>), DbError> {
+    async fn overdue(
+        &mut self,
+        after: Option<Deadline>,
+        limit: usize,
+    ) -> Result<(Instant, Vec<Deadline>), DbError> {
         self.step(Step::Overdue);
         let now = Instant::from_micros(self.with(|state| state.now));
         let all = self.rows(&LockSet { any_due: Some(limit), ..LockSet::default() }).any_due;
-        Ok((now, all.into_iter().take_while(|(due, _)| *due <= now).take(limit).collect()))
+        let overdue = all.into_iter().take_while(|(due, _)| *due <= now);
+        Ok((now, overdue.filter(|deadline| Some(*deadline) > after).take(limit).collect()))
     }
 
     async fn lock_skip_locked(&mut self, lock_set: &LockSet) -> Result<SkipLockedResult, DbError> {
@@ -236,12 +252,12 @@ impl Session for Maps {
 }
 
 #[derive(Default)]
-struct Desk {
+struct TestInbox {
     answers: Mutex<Vec<Result<Answer, Failure>>>,
     bell: Condvar,
 }
 
-impl Inbox for Desk {
+impl Inbox for TestInbox {
     fn put(&self, _: u64, answer: Result<Answer, Failure>) {
         self.answers.lock().unwrap().push(answer);
     }
@@ -252,7 +268,7 @@ impl Inbox for Desk {
 }
 
 fn ask(store: &SqlStore, ask: Request) -> Result<Answer, Failure> {
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(TestInbox::default());
     let reply = ReplyTo { inbox: Arc::clone(&desk) as Arc<dyn Inbox>, ticket: 0 };
     store.submit(Job { request: ask, reply });
     store.flush();
@@ -304,7 +320,7 @@ impl Shop {
         Request::Command(Box::new(self.maker.wrap(maker::reserve_for(60, &[(&self.item, 1)]))))
     }
 
-    /// What is asked is told that nobody knows, more often than the queue is long; and served when nothing panics.
+    /// Requests whose task panics get an unknown outcome, more often than the queue is long. The next request succeeds.
     fn survives(&mut self, step: Step, mut asked: impl FnMut(&mut Self) -> Request) {
         for _ in 0..=QUEUE {
             self.maps.panic_at(step);

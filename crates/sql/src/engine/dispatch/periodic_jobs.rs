@@ -1,4 +1,4 @@
-//! What is done behind the requests, each by its own clock: numbering events, forgetting old keys.
+//! The periodic jobs and their schedules: sweeping, numbering events, deleting old idempotency keys.
 
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::Session;
@@ -7,18 +7,18 @@ use core::time::Duration;
 use stockhold_domain::Instant;
 use tokio::time::Instant as Moment;
 
-/// How soon events are numbered that this instance has committed.
+/// How soon the events are numbered that this instance has committed.
 const NUMBERED_WITHIN: Duration = Duration::from_millis(200);
-/// How often it is looked for events that other instances have committed and not numbered.
+/// How often events of other instances are numbered.
 const NUMBERED_ANYWAY: Duration = Duration::from_secs(1);
-/// How often old keys are looked for, and active reservations counted.
+/// How often old keys are deleted and active reservations are counted.
 const KEYS_EVERY: Duration = Duration::from_mins(1);
-/// Most keys that are forgotten at once: a statement of some milliseconds.
+/// Maximum number of keys that one statement deletes, which takes a few milliseconds.
 const KEYS_AT_ONCE: usize = 2_000;
-/// How long what fell short is expected to fall short again.
+/// How long an item with too little stock is expected to have too little again.
 const SHORT_FOR: Duration = Duration::from_secs(10);
 
-/// What is due to be done, and when the next is.
+/// All periodic jobs.
 pub(super) struct PeriodicJobs {
     pub(super) sweep: PeriodicJob,
     pub(super) number: PeriodicJob,
@@ -26,7 +26,7 @@ pub(super) struct PeriodicJobs {
     pub(super) short: PeriodicJob,
 }
 
-/// Something done again and again, once at a time.
+/// One periodic job. It never runs twice at the same time.
 pub(super) struct PeriodicJob {
     every: Option<Duration>,
     next: Moment,
@@ -38,24 +38,24 @@ impl PeriodicJob {
         Self { every, next: Moment::now(), at_work: false }
     }
 
-    /// Whether it is to be begun now.
+    /// Whether to start it now.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         self.every.is_some() && !self.at_work && self.next <= now
     }
 
-    /// When it is to be begun.
+    /// When to start it next.
     pub(super) fn when(&self) -> Option<Moment> {
         (self.every.is_some() && !self.at_work).then_some(self.next)
     }
 
-    /// It is done; the next comes after its pause, or at once if there is more to do.
+    /// A run has ended. The next one starts after the pause, or at once if there is `more` to do.
     pub(super) fn done(&mut self, more: bool) {
         let now = Moment::now();
         self.at_work = false;
         self.next = if more { now } else { now + self.every.unwrap_or_default() };
     }
 
-    /// Brings it forward.
+    /// Schedules the next run within a pause.
     fn within(&mut self, pause: Duration) {
         self.next = self.next.min(Moment::now() + pause);
     }
@@ -71,20 +71,20 @@ impl PeriodicJobs {
         }
     }
 
-    /// There are new events.
+    /// Schedules the numbering of new events.
     pub(super) fn number_soon(&mut self) {
         self.number.within(NUMBERED_WITHIN);
     }
 
-    /// When the next is to be begun. What is due and waits for a connection is begun when one comes back.
+    /// When the next job starts. A job that is due and waits for a connection starts when one is returned.
     pub(super) fn next(&self, now: Moment) -> Option<Moment> {
         let jobs = [&self.sweep, &self.number, &self.keys, &self.short];
         jobs.into_iter().filter_map(PeriodicJob::when).filter(|when| *when > now).min()
     }
 }
 
-/// Forgets old keys: those that no instance over the database promises to know, whatever its own settings are. Whether there
-/// may be more; if not, counts active reservations for whoever watches.
+/// Deletes idempotency keys that are older than the longest retention of any instance. Returns whether there may be more. If not,
+/// updates the metric of active reservations.
 pub(super) async fn forget_keys<S: Session>(
     session: &mut S,
     retention: Duration,
@@ -92,7 +92,7 @@ pub(super) async fn forget_keys<S: Session>(
 ) -> Result<bool, DbError> {
     within_deadline(deadline, async {
         // By the store's own clock, which is what the keys' instants were read from.
-        let (now, _) = session.overdue(1).await?;
+        let (now, _) = session.overdue(None, 1).await?;
         let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
         let retention = session.keep_keys(retention).await?;
         let before = Instant::from_micros(now.micros().saturating_sub(retention));

@@ -1,5 +1,5 @@
-//! Commands that are decided strictly in the order given: chunk after chunk, each as large as a batch may be, the next only
-//! when the one before has its results.
+//! Sequences: commands that are decided strictly in the submitted order. A sequence is run in chunks of at most one batch; the next
+//! chunk starts only when the one before has its results.
 
 use super::submission::{ReplyTarget, Submission};
 use crate::engine::plan::{PlannedCommand, ReservationRefs, fitting};
@@ -10,7 +10,7 @@ use stockhold_store::{Answer, Failure};
 
 type CommandResult = Result<Outcome, Failure>;
 
-/// All that are open.
+/// All open sequences.
 #[derive(Default)]
 pub(super) struct Sequences {
     last: u64,
@@ -19,15 +19,15 @@ pub(super) struct Sequences {
 
 struct Sequence {
     reply: PendingReply,
-    /// What has no result and is not under way, with its number.
+    /// Commands that have no result and are not in a batch, with their numbers.
     rest: VecDeque<(usize, QueuedCommand)>,
     results: Vec<Option<CommandResult>>,
     /// Commands that still count as waiting.
     counted: usize,
 }
 
-/// A command, and what the reservation that it names is about where that has been looked up: it may be too much to be remembered
-/// elsewhere.
+/// A command of a sequence that waits for its chunk. The references of its reservation are kept if they were looked up: they may be
+/// too large for the hints.
 pub(super) struct QueuedCommand {
     pub(super) envelope: Envelope,
     pub(super) refs: Option<ReservationRefs>,
@@ -35,13 +35,13 @@ pub(super) struct QueuedCommand {
 
 impl QueuedCommand {
     fn again(planned: PlannedCommand) -> Self {
-        // What did not exist may exist by then.
+        // A reservation that did not exist may exist then.
         let refs = planned.refs.filter(|refs| refs.lines() > 0);
         Self { envelope: *planned.envelope, refs }
     }
 }
 
-/// What of a sequence goes next.
+/// The next commands of a sequence.
 pub(super) struct SequenceChunk {
     pub(super) queued: Vec<QueuedCommand>,
     pub(super) numbers: Vec<usize>,
@@ -49,7 +49,7 @@ pub(super) struct SequenceChunk {
 }
 
 impl Sequences {
-    /// Begins one; its number.
+    /// Starts a sequence and returns its number.
     pub(super) fn begin(&mut self, envelopes: Vec<Envelope>, reply: PendingReply) -> u64 {
         self.last += 1;
         let counted = envelopes.len();
@@ -63,8 +63,8 @@ impl Sequences {
         self.last
     }
 
-    /// The next commands of one, at most so many, and no more lines than a batch may have as far as `lines` knows them; `None`
-    /// when it is over.
+    /// Takes the next commands of a sequence: at most `most`, and no more lines than fit into a batch as far as `lines` knows them.
+    /// `None` if the sequence has ended.
     pub(super) fn next(
         &mut self,
         number: u64,
@@ -80,7 +80,7 @@ impl Sequences {
         Some(SequenceChunk { queued, numbers, counted })
     }
 
-    /// What of a unit fits into a batch, now that its lines are known; the rest of a sequence goes with its next.
+    /// Cuts a submission to what fits into a batch, once its lines are known. The rest goes back to its sequence.
     pub(super) fn cut(&mut self, mut submission: Submission) -> Submission {
         let ReplyTarget::Sequence(number, numbers) = &mut submission.reply_target else { return submission };
         let fitting = fitting(submission.planned.iter().map(PlannedCommand::lines));
@@ -97,7 +97,7 @@ impl Sequences {
         Submission::new(submission.planned, submission.reply_target, submission.counted - counted)
     }
 
-    /// Takes the results of a chunk; answers when they are the last. How many of the sequence no longer wait besides.
+    /// Records the results of a chunk, and replies if they are the last. Returns how many other commands no longer wait.
     pub(super) fn put(
         &mut self,
         number: u64,
@@ -120,7 +120,7 @@ impl Sequences {
             }
         }
         match lost {
-            // Nothing was done for these either, and to find that out for each would take long.
+            // The rest would fail in the same way, one slow attempt after the other.
             Some(failure) => self.refuse(number, &failure, replies),
             None => {
                 self.end(number, replies);
@@ -129,7 +129,7 @@ impl Sequences {
         }
     }
 
-    /// Takes the results of those that have one; what is left of the unit, which has to go on as it is.
+    /// Records the results that there are. Returns the commands without one, which stay together.
     pub(super) fn put_part(
         &mut self,
         submission: Submission,
@@ -152,7 +152,7 @@ impl Sequences {
         Some(Submission::new(left, ReplyTarget::Sequence(*number, left_numbers), 0))
     }
 
-    /// Ends one with a failure for all that has no result. How many of it still counted as waiting.
+    /// Ends a sequence with a failure for all commands without a result. Returns how many of them counted as waiting.
     pub(super) fn refuse(&mut self, number: u64, failure: &Failure, replies: &mut ReplyBatch) -> usize {
         let Some(sequence) = self.open.get_mut(&number) else { return 0 };
         sequence.rest.clear();
@@ -190,7 +190,6 @@ impl Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::plan::named_hold;
     use std::sync::{Arc, Mutex};
     use stockhold_domain::{
         Command, Confirm, EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
@@ -250,7 +249,7 @@ mod tests {
         let lines = |queued: &QueuedCommand| queued.refs.as_ref().map_or(1, ReservationRefs::lines);
         let next = sequences.next(number, 9, lines).unwrap();
         let known = next.queued.iter().map(|queued| {
-            (named_hold(&queued.envelope.command), queued.refs.as_ref().map(ReservationRefs::lines))
+            (queued.envelope.command.reservation(), queued.refs.as_ref().map(ReservationRefs::lines))
         });
         // The third does not exist yet.
         let id = |number| Some(ReservationId::from_u128(number));

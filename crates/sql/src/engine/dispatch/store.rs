@@ -1,4 +1,4 @@
-//! The store as others see it: a mailbox in front of one thread.
+//! The [`Store`] over a SQL database: a mailbox in front of the store's thread.
 
 use super::dispatcher::Dispatcher;
 use super::mailbox::Mailbox;
@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use stockhold_domain::{Item, ItemKey};
 use stockhold_store::{Job, Store};
 
-/// A [`Store`] over a SQL database. Dropped, it finishes what it was given.
-pub(crate) struct SqlStore {
+/// A [`Store`] over a SQL database. When it is dropped, it finishes the submitted jobs.
+pub struct SqlStore {
     mailbox: Arc<Mailbox>,
     status: Arc<StoreStatus>,
     thread: Option<JoinHandle<()>>,
@@ -21,7 +21,7 @@ pub(crate) struct SqlStore {
 }
 
 impl SqlStore {
-    /// Opens the first connection, which brings the schema up to date. Blocks until that is done.
+    /// Opens the first connection, which brings the schema up to date. Blocks until then.
     pub(crate) fn open<D: Dialect>(dialect: D, options: Options) -> Result<Self, OpenError> {
         if let Some(wrong) = options.wrong() {
             return Err(OpenError::Option(wrong));
@@ -45,7 +45,7 @@ impl SqlStore {
                     });
                 match started {
                     Ok((runtime, mut dispatcher)) => {
-                        // Whoever asked waits for this, and is there.
+                        // The receiver waits for this message.
                         let _ = opened.send(Ok(()));
                         runtime.block_on(dispatcher.run());
                     }
@@ -70,7 +70,7 @@ impl Store for SqlStore {
         self.mailbox.ring();
     }
 
-    /// Nothing: other instances commit as well, so memory can't know.
+    /// Always `None`: other instances commit as well, so memory does not know the current item.
     fn published_item(&self, _: &ItemKey) -> Option<Option<Item>> {
         None
     }
@@ -85,7 +85,7 @@ impl Store for SqlStore {
 }
 
 impl Drop for SqlStore {
-    /// Finishes what is in flight and what waits, then closes the connections.
+    /// Finishes all submitted jobs, then closes the connections.
     fn drop(&mut self) {
         self.mailbox.close();
         if let Some(thread) = self.thread.take()

@@ -1,25 +1,25 @@
-//! Commands that were submitted together, and where their results go.
+//! Commands that always go into one batch together, and where their results go.
 
 use super::claims::Claims;
-use crate::engine::plan::{PlannedCommand, ReservationRefs, named_hold};
+use crate::engine::plan::{PlannedCommand, ReservationRefs};
 use crate::engine::reply_batch::PendingReply;
 use stockhold_domain::ReservationId;
 
-/// Who is told.
+/// Where the results of a submission go.
 pub(super) enum ReplyTarget {
-    /// Whoever asked for one command.
+    /// The reply to a single command.
     Single(PendingReply),
-    /// The sequence of this number; the commands' numbers within it.
+    /// A sequence by its number, with the commands' numbers within it.
     Sequence(u64, Vec<usize>),
 }
 
-/// Commands that go together into whatever batch takes them: one, or the next of a sequence.
+/// One command, or the next commands of a sequence.
 pub(super) struct Submission {
     pub(super) planned: Vec<PlannedCommand>,
     pub(super) reply_target: ReplyTarget,
     pub(super) claims: Claims,
     pub(super) lines: usize,
-    /// How many of them still count as waiting.
+    /// How many of the commands still count as waiting in the mailbox.
     pub(super) counted: usize,
 }
 
@@ -35,7 +35,7 @@ impl Submission {
         submission
     }
 
-    /// The sequence that it is of.
+    /// The sequence of the commands, if there is one.
     pub(super) fn sequence(&self) -> Option<u64> {
         match &self.reply_target {
             ReplyTarget::Single(_) => None,
@@ -43,17 +43,17 @@ impl Submission {
         }
     }
 
-    /// Reservations that commands name and whose items are not known.
+    /// Named reservations whose items have to be looked up.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = ReservationId> {
         let unknown = self.planned.iter().filter(|planned| planned.refs.is_none());
-        unknown.filter_map(|planned| named_hold(&planned.envelope.command))
+        unknown.filter_map(|planned| planned.envelope.command.reservation())
     }
 
-    /// Fills in what is known by now; what is not does not exist.
+    /// Sets the references of named reservations. A reservation that was not found does not exist.
     pub(super) fn resolve(&mut self, refs_by_id: impl Fn(ReservationId) -> Option<ReservationRefs>) {
         for planned in self.planned.iter_mut().filter(|planned| planned.refs.is_none()) {
-            let refs = named_hold(&planned.envelope.command).and_then(&refs_by_id).unwrap_or_default();
-            self.claims.add(&Claims::all_of(refs.items.iter().cloned().collect()));
+            let refs = planned.envelope.command.reservation().and_then(&refs_by_id).unwrap_or_default();
+            self.claims.add(&Claims::of_items(refs.items.iter().cloned().collect()));
             planned.refs = Some(refs);
         }
         self.count_lines();

@@ -8,34 +8,37 @@ use core::future::Future;
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use stockhold_domain::{Command, HoldLimits, ItemKey, Mode, RequestedLine, Resource, footprint};
+use stockhold_store::ClosedReservationCounters;
 
-/// What bounds an attempt.
+/// Limits and settings of an attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptLimits {
-    /// The part of items' figures that is added to.
+    /// The counter shard of this instance.
     pub(crate) counter_shard: u16,
-    /// How long holds may last.
+    /// Limits of a reservation's duration.
     pub(crate) rules: HoldLimits,
-    /// Up to the commit.
+    /// The deadline of everything before the commit.
     pub(crate) batch_deadline: Duration,
-    /// The commit.
+    /// The deadline of the commit.
     pub(crate) commit_deadline: Duration,
+    /// Count what commits close.
+    pub(crate) closed: ClosedReservationCounters,
 }
 
-/// Why an attempt stopped. Except for `Unknown`, nothing of it was committed.
+/// Why an attempt ended without an outcome. Except for `OutcomeUnknown`, nothing was committed.
 #[derive(Debug)]
 pub(crate) enum AttemptError {
-    /// The rules asked for what was not loaded; it is in the plan now.
+    /// The rules needed a resource that was not loaded. It is in the retry plan now.
     NotLoaded,
-    /// It has to lock items that are not the batch's to lock.
+    /// The batch has to lock items that it has not claimed.
     NeedsMoreItems(BTreeSet<ItemKey>),
-    /// A command, by its number within the attempt, found the state to contradict itself.
+    /// A command, by its number within the attempt, found an inconsistent state.
     InvariantViolated(usize, &'static str),
-    /// The database.
+    /// An error of the database.
     Database(DbError),
     /// The database did not answer in time.
     TimedOut,
-    /// The outcome is unknown: why.
+    /// It is unknown whether the commit took effect, and why.
     OutcomeUnknown(String),
 }
 
@@ -45,25 +48,26 @@ impl From<DbError> for AttemptError {
     }
 }
 
-/// What a batch locks, and what was found then. Those who come for it until it is decided may join it.
+/// A batch whose locks are held and whose state is loaded. Late arrivals may join it until it is decided ([`JoinPolicy`]).
 #[derive(Debug)]
 pub(crate) struct LockedBatch {
     pub(crate) lock_plan: BatchLockPlan,
     pub(crate) locked: LockedRows,
-    /// Commands that were there when it was locked; those behind them have joined.
+    /// The number of commands that the locks were planned for. The commands after them have joined.
     pub(crate) first: usize,
 }
 
-/// What there is for those who come for a batch that is locked.
+/// Says which late arrivals may join a locked batch.
 pub(crate) struct JoinPolicy<'a> {
     lock_set: &'a LockSet,
-    /// Units of counted items when they were locked.
+    /// Available units of counted items when they were locked.
     there: HashMap<&'a ItemKey, u64>,
 }
 
 impl JoinPolicy<'_> {
-    /// Whether all that a command may touch is locked and loaded, but for its key, which is taken for new: a reserve that succeeds
-    /// puts it in, and the database refuses one that is there. Whatever else it comes to is decided again, with its key read.
+    /// Whether everything is locked and loaded that the command may touch, except its idempotency key. The key is assumed to be
+    /// unused: a reserve that succeeds inserts it, and the database refuses a duplicate. Any other outcome is discarded, and the
+    /// command is decided again with its key loaded.
     pub(crate) fn admits(&self, planned: &PlannedCommand) -> bool {
         let Command::Reserve(reserve) = &planned.envelope.command else { return false };
         let mut names = Vec::new();
@@ -73,7 +77,7 @@ impl JoinPolicy<'_> {
             Resource::Pause(location) => {
                 self.lock_set.pauses.contains(&LoadedState::pause_key(location.as_ref()))
             }
-            // What is due is asked for when stock falls short.
+            // Deadlines are needed only if stock is short.
             Resource::Key(_) | Resource::Due(_) => true,
             _ => false,
         };
@@ -84,14 +88,14 @@ impl JoinPolicy<'_> {
 }
 
 impl LockedBatch {
-    /// For those who come now.
+    /// The policy for late arrivals.
     pub(crate) fn join_policy(&self) -> JoinPolicy<'_> {
         let counted = self.locked.rows.items.iter().filter(|item| item.mode == Mode::Counted);
         let there = counted.map(|item| (&item.key, item.available())).collect();
         JoinPolicy { lock_set: &self.lock_plan.lock_set, there }
     }
 
-    /// Takes in what those name who have joined.
+    /// Adds the resources that the joined commands name.
     pub(crate) fn join(&mut self, joined: &[&PlannedCommand]) {
         for planned in joined {
             let mut names = Vec::new();
@@ -101,8 +105,8 @@ impl LockedBatch {
     }
 }
 
-/// Finds out what to lock, locks it and loads it. `claims` are the items that no other transaction of this instance touches
-/// meanwhile.
+/// Plans the lock set, takes the locks and loads the state. `claims` are the items that no other batch of this instance touches at
+/// the same time.
 pub(crate) async fn lock_and_load<S: Session>(
     session: &mut S,
     limits: &AttemptLimits,

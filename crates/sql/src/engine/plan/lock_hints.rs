@@ -1,42 +1,43 @@
-//! What an instance remembers of what it has seen, to save round trips. Nothing here is ever the ground of an answer: what it
-//! says is used to find out what to lock, and is judged again under the locks.
+//! What this instance remembers of earlier batches, to save round trips. A hint only helps to plan the lock set: no answer is
+//! made from it, and the commands are decided over the state that is read under the locks.
 
-use super::command::{ReservationRefs, named_hold};
+use super::command::ReservationRefs;
 use crate::engine::options::BATCH_LINES;
 use std::collections::{HashMap, HashSet, VecDeque};
 use stockhold_domain::{Command, Hold, ItemKey, Outcome, Reply, ReservationId};
 
-/// Reservations whose items are remembered: those made in the last minute or so at full load, at about 150 bytes each.
+/// Maximum number of remembered reservations: about one minute at full load, about 150 bytes each.
 const RESERVATIONS: usize = 65_536;
-/// Lines and units with ids of all of them, at about 100 bytes each: four for each, were there as many.
+/// Maximum number of their lines and units, about 100 bytes each: four for each reservation.
 const LINES: usize = 4 * RESERVATIONS;
-/// Those of one that is remembered at all: a look-up costs little beside what moves more, and it would drive out many others.
+/// A reservation with more lines and units is not remembered: it would evict many others, and its look-up costs little beside
+/// its own writes.
 const LARGEST: usize = BATCH_LINES;
 const _: () = assert!(LARGEST <= LINES / 16);
-/// Items that are remembered to have fallen short.
+/// Maximum number of remembered items that had too little stock.
 const SHORT: usize = 4_096;
-/// Items that are remembered to have units with ids.
+/// Maximum number of remembered items whose units have ids.
 const UNIT_ITEMS: usize = 65_536;
-/// See the module.
+/// See the documentation of the module.
 #[derive(Default)]
 pub(crate) struct LockHints {
     refs: HashMap<ReservationId, ReservationRefs>,
     oldest: VecDeque<ReservationId>,
-    /// Of all that are in `refs`.
+    /// The lines and units of all reservations in `refs`.
     lines: usize,
     short: HashSet<ItemKey>,
     unit_items: HashSet<ItemKey>,
 }
 
 impl LockHints {
-    /// What a reservation is about.
+    /// The items and units of a reservation, if they are remembered.
     pub(crate) fn refs_by_id(&self, id: ReservationId) -> Option<ReservationRefs> {
         self.refs.get(&id).cloned()
     }
 
-    /// What the reservation is about that a command names.
+    /// The items and units of the reservation that a command names, if they are remembered.
     pub(crate) fn refs_for(&self, command: &Command) -> Option<ReservationRefs> {
-        self.refs_by_id(named_hold(command)?)
+        self.refs_by_id(command.reservation()?)
     }
 
     /// Remembers a reservation, unless it is too large.
@@ -46,7 +47,7 @@ impl LockHints {
         }
     }
 
-    /// One that is not remembered.
+    /// Adds a reservation that is not remembered yet.
     fn remember(&mut self, id: ReservationId, refs: ReservationRefs) {
         let lines = refs.lines();
         if lines > LARGEST {
@@ -61,7 +62,7 @@ impl LockHints {
         }
     }
 
-    /// Remembers what an answer shows.
+    /// Remembers the reservation of an outcome.
     pub(crate) fn learn_from(&mut self, outcome: &Outcome) {
         if let Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold)) = outcome
         {
@@ -69,7 +70,7 @@ impl LockHints {
         }
     }
 
-    /// Remembers items of which deadlines were asked for.
+    /// Remembers items that had too little stock, so that their deadlines were needed.
     pub(crate) fn learn_short<'a>(&mut self, items: impl Iterator<Item = &'a ItemKey>) {
         self.short.extend(items.cloned());
         if self.short.len() > SHORT {
@@ -77,7 +78,7 @@ impl LockHints {
         }
     }
 
-    /// Those of the items that fell short lately.
+    /// The given items that recently had too little stock.
     pub(crate) fn short_of<'a>(
         &'a self,
         items: impl Iterator<Item = &'a ItemKey>,
@@ -85,7 +86,7 @@ impl LockHints {
         items.filter(|item| self.short.contains(*item)).cloned()
     }
 
-    /// Remembers items whose units have ids: how units are told apart never changes.
+    /// Remembers items whose units have ids. The mode of an item never changes.
     pub(crate) fn learn_unit_items<'a>(&mut self, items: impl Iterator<Item = &'a ItemKey>) {
         if self.unit_items.len() > UNIT_ITEMS {
             self.unit_items.clear();
@@ -93,7 +94,7 @@ impl LockHints {
         self.unit_items.extend(items.cloned());
     }
 
-    /// Those of the items whose units are known to have ids.
+    /// The given items that are known to have units with ids.
     pub(crate) fn unit_items_among<'a>(
         &'a self,
         items: impl Iterator<Item = &'a ItemKey>,
@@ -101,7 +102,7 @@ impl LockHints {
         items.filter(|item| self.unit_items.contains(*item)).cloned()
     }
 
-    /// Items that a command reserves of and that are known to have units with ids.
+    /// The items of a reserve command that are known to have units with ids.
     pub(crate) fn unit_items_reserved_by(&self, command: &Command) -> HashSet<ItemKey> {
         match command {
             Command::Reserve(reserve) => {
@@ -111,7 +112,7 @@ impl LockHints {
         }
     }
 
-    /// Stock comes back, so what fell short once is not expected to for ever.
+    /// Forgets the items with too little stock: stock comes back.
     pub(crate) fn forget_short(&mut self) {
         self.short.clear();
     }

@@ -1,24 +1,25 @@
-//! What a batch may touch. Found before anything is locked; what is read on the way says what to lock and nothing else.
+//! Plans the lock set of a batch before anything is locked. Reads that are made for the plan are without locks: they only say what
+//! to lock, and no answer is made from them.
 
-use super::command::{PlannedCommand, named_hold};
+use super::command::PlannedCommand;
 use super::retry_plan::{ALL, DEEP, EXPIRIES, RetryPlan, SHALLOW};
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{LockSet, Rows, Session, UnitLockSet};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Command, ItemKey, Label, ReservationId, Resource, footprint};
+use stockhold_domain::{CommandKind, ItemKey, Label, ReservationId, Resource, footprint};
 
-/// What one attempt locks and loads.
+/// The lock set of one attempt.
 #[derive(Debug, Default)]
 pub(crate) struct BatchLockPlan {
-    /// Of each command, in the batch's order.
+    /// The resources that each command names, in the order of the batch.
     pub(crate) of_command: Vec<Vec<Resource>>,
-    /// Of all.
+    /// The lock set of all commands.
     pub(crate) lock_set: LockSet,
 }
 
 impl BatchLockPlan {
-    /// What commands name themselves, and what the plan adds.
+    /// The footprints of the commands, and what the retry plan adds.
     fn new(batch: &[&PlannedCommand], plan: &RetryPlan) -> Self {
         let mut lock_plan = Self::default();
         let seen = LoadedState::of_unit_items(plan.unit_items.iter());
@@ -32,18 +33,12 @@ impl BatchLockPlan {
                 }
             }
             let command = &planned.envelope.command;
-            lock_plan.lock_set.sets_pauses |= matches!(command, Command::SetSale(_));
-            let changes_items = matches!(
-                command,
-                Command::SetStock(_)
-                    | Command::AdjustStock(_)
-                    | Command::AddUnits(_)
-                    | Command::RetireUnit(_)
-                    | Command::SetSale(_)
-            );
+            lock_plan.lock_set.sets_pauses |= command.kind() == CommandKind::SetSale;
+            // The row of the item is locked even if its units have ids.
+            let changes_item = command.changed_item().is_some();
             for name in &names {
                 match name {
-                    Resource::Item(key) if changes_items => {
+                    Resource::Item(key) if changes_item => {
                         lock_plan.lock_set.items.insert(key.clone());
                     }
                     name => lock_plan.add(name, plan),
@@ -66,7 +61,7 @@ impl BatchLockPlan {
         lock_plan
     }
 
-    /// An item. Where units have ids the units are locked, and not the item.
+    /// Adds an item. Where units have ids, the units are locked and the item is only read.
     fn add_item(&mut self, key: &ItemKey, plan: &RetryPlan) {
         let only_seen = plan.unit_items.contains(key) && !plan.items_to_lock.contains(key);
         let items = if only_seen { &mut self.lock_set.seen } else { &mut self.lock_set.items };
@@ -81,7 +76,7 @@ impl BatchLockPlan {
         match name {
             Resource::Item(key) => self.add_item(key, plan),
             Resource::Unit(key, id) => self.add_unit(key, id),
-            // Each command has its own.
+            // Each command needs its own free units.
             Resource::FreeUnits(key, most) => {
                 let free = &mut self.lock_set.units.entry(key.clone()).or_default().free;
                 *free = free.saturating_add(usize::try_from(*most).unwrap_or(ALL)).min(ALL);
@@ -99,13 +94,16 @@ impl BatchLockPlan {
             Resource::Key(hash) => {
                 self.lock_set.keys.insert(*hash);
             }
+            Resource::Record(key) => {
+                self.lock_set.records.insert(key.clone());
+            }
             Resource::AnyDue => self.lock_set.any_due = Some(DEEP),
-            // Asked for only when stock falls short, which the plan says.
+            // Deadlines are loaded only if stock is short, as the retry plan says.
             Resource::Due(_) => {}
         }
     }
 
-    /// Adds reservations that were found, with their items and units.
+    /// Adds reservations that were read, with their items and units.
     fn add_holds(&mut self, rows: &Rows, plan: &mut RetryPlan) {
         for hold in &rows.holds {
             self.lock_set.holds.insert(hold.id);
@@ -121,7 +119,7 @@ impl BatchLockPlan {
         }
     }
 
-    /// What follows from all of it.
+    /// Derives the rest of the lock set from what was added.
     fn complete(&mut self, plan: &RetryPlan) {
         let lock_set = &mut self.lock_set;
         lock_set.seen.retain(|key| !lock_set.items.contains(key));
@@ -134,7 +132,8 @@ impl BatchLockPlan {
     }
 }
 
-/// Finds out what to lock. Reads only where a reservation's items are not known or holds may have to be expired.
+/// Plans the lock set. Reads from the database only if the items of a reservation are unknown or reservations may have to be
+/// expired.
 pub(crate) async fn plan_locks<S: Session>(
     session: &mut S,
     batch: &[&PlannedCommand],
@@ -149,7 +148,7 @@ pub(crate) async fn plan_locks<S: Session>(
     );
     let mut lock_plan = BatchLockPlan::new(batch, plan);
     let named: BTreeSet<_> =
-        batch.iter().filter_map(|planned| named_hold(&planned.envelope.command)).collect();
+        batch.iter().filter_map(|planned| planned.envelope.command.reservation()).collect();
     let mut unknown: BTreeSet<ReservationId> = lock_plan.lock_set.holds.difference(&named).copied().collect();
     if let (false, Some(now)) = (plan.deep.is_empty(), plan.now) {
         let due = plan.deep.keys().map(|key| (key.clone(), DEEP)).collect();
@@ -162,10 +161,10 @@ pub(crate) async fn plan_locks<S: Session>(
         }
     }
     if lock_plan.lock_set.any_due.is_some() {
-        let (_, overdue) = session.overdue(EXPIRIES).await?;
+        let (_, overdue) = session.overdue(None, EXPIRIES).await?;
         unknown.extend(overdue.into_iter().map(|(_, id)| id));
     }
-    // What others have locked may come back, and is waited for in the order that all units are.
+    // Units that others have locked may become free again. They are locked by id, in the order in which all units are locked.
     let units: BTreeMap<_, _> = plan
         .awaited
         .iter()

@@ -6,7 +6,7 @@ mod lock_hints;
 mod lock_plan;
 mod retry_plan;
 
-pub(crate) use command::{PlannedCommand, ReservationRefs, fitting, lines_of, named_hold};
+pub(crate) use command::{PlannedCommand, ReservationRefs, fitting, lines_of};
 pub(crate) use lock_hints::LockHints;
 pub(crate) use lock_plan::{BatchLockPlan, plan_locks};
 pub(crate) use retry_plan::RetryPlan;

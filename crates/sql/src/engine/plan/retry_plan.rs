@@ -1,4 +1,4 @@
-//! What the attempts at a batch have learnt for the next attempt.
+//! What the earlier attempts of a batch found missing. The next attempt locks and loads it as well.
 
 use crate::engine::db_error::DbError;
 use crate::engine::options::BATCH_COMMANDS;
@@ -7,63 +7,63 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{Instant, ItemKey, Label, NotLoaded, Resource, Unit, limits};
 
-/// Deadlines of an item that are loaded at first: enough to say when a refused caller should look again.
+/// The number of deadlines of an item that are loaded at first: enough to tell a refused caller when to retry.
 pub(super) const SHALLOW: usize = 1;
-/// Holds of an item that a batch expires at most.
+/// Maximum number of reservations of an item that a batch expires.
 pub(super) const EXPIRIES: usize = limits::EXPIRIES_PER_BATCH as usize;
-/// Deadlines that are loaded once the first was not enough: a batch can't use up more, since each of them goes by an
+/// The number of deadlines that are loaded if the first was not enough. A batch can't need more: each deadline is removed by an
 /// expiry or by a command.
 pub(super) const DEEP: usize = EXPIRIES + BATCH_COMMANDS + 1;
-/// How far ahead of the last attempt's clock holds are brought that will fall due: several times what an attempt takes.
-/// Doubled each time that it was not enough.
+/// Reservations are loaded that fall due within this time after the last attempt: several times the duration of an attempt.
+/// Doubled each time it was too short.
 const LOOK_AHEAD_MICROS: i64 = 250_000;
-/// Most doublings: a minute.
+/// Maximum number of doublings, which makes about one minute.
 const LONGEST_LOOK: u32 = 8;
-/// How often free units that others have locked are passed by before they are waited for, by their ids.
-const PASSED_BY: u32 = 2;
-/// How often the best available are planned again because somebody took one of them first. After that all that are free are
-/// locked by their ids before they are planned over.
+/// How often free units that others have locked are skipped before the batch waits for them by their ids.
+const SKIPS_OF_LOCKED_UNITS: u32 = 2;
+/// How often the best available units are planned again because another transaction took one of them first. After that, all free
+/// units are locked by their ids before the plan is made.
 const RACES: u32 = 3;
-/// All free units of an item.
+/// A number that asks for all free units of an item.
 pub(super) const ALL: usize = 1_000_001;
 const _: () = assert!(ALL as u64 > limits::POOL_UNITS);
-/// What attempts at a batch have learnt for the next one.
+/// See the documentation of the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetryPlan {
     pub(super) names: BTreeSet<Resource>,
-    /// Items whose earliest deadline matters.
+    /// Items whose earliest deadline is needed.
     pub(super) shallow: BTreeSet<ItemKey>,
-    /// Items of which holds have to be expired, or may have to be: at most so many.
+    /// Items of which reservations may have to be expired, with the maximum number of them.
     pub(super) deep: BTreeMap<ItemKey, usize>,
-    /// What the clock showed at the last attempt.
+    /// The clock of the last attempt.
     pub(super) now: Option<Instant>,
-    /// How often more had fallen due than was loaded.
+    /// How often more reservations had fallen due than were loaded.
     pub(super) surprises: u32,
     /// Items whose units have ids.
     pub(super) unit_items: BTreeSet<ItemKey>,
-    /// Those of them whose own rows have to be locked.
+    /// Items of `unit_items` whose own rows have to be locked.
     pub(super) items_to_lock: BTreeSet<ItemKey>,
-    /// How many free units of them are needed at least.
+    /// The minimum number of free units to lock of an item.
     pub(super) free: BTreeMap<ItemKey, usize>,
-    /// How many of the first free ones are locked by their ids, so that whoever else has locked them is waited for.
+    /// How many of the first free units are locked by their ids, so that the batch waits for other holders of their locks.
     pub(super) awaited: BTreeMap<ItemKey, usize>,
-    /// How often free ones that others have locked were passed by.
-    pub(super) passed_by: u32,
-    /// Seat maps that a plan was made over,
+    /// How often free units that others have locked were skipped.
+    pub(super) skipped: u32,
+    /// Seat maps that the best available units were planned from.
     pub(crate) maps: BTreeMap<ItemKey, Arc<[Unit]>>,
-    /// and what it named, which is now to be locked.
+    /// The units that were planned from a seat map and are to be locked now.
     pub(super) planned: BTreeSet<(ItemKey, Label)>,
-    /// How often somebody took something of it first.
+    /// How often another transaction took a planned unit first.
     pub(super) races: u32,
 }
 
 impl RetryPlan {
-    /// Items that fell short lately: what falls due of them will be asked for.
+    /// Adds items that recently had too little stock: their earliest deadline will be needed.
     pub(crate) fn expect(&mut self, short: impl Iterator<Item = ItemKey>) {
         self.shallow.extend(short);
     }
 
-    /// Items whose units are known to have ids.
+    /// Adds items whose units are known to have ids.
     pub(crate) fn expect_unit_items(&mut self, unit_items: impl Iterator<Item = ItemKey>) {
         self.unit_items.extend(unit_items);
     }
@@ -73,15 +73,15 @@ impl RetryPlan {
         self.unit_items.iter()
     }
 
-    /// Has the rows of items locked that are else only read. Whether any of it was new.
+    /// Has the rows of items locked that would otherwise only be read. Returns whether any was new.
     pub(crate) fn lock_item_rows(&mut self, items: impl Iterator<Item = ItemKey>) -> bool {
         let before = self.items_to_lock.len();
         self.items_to_lock.extend(items);
         self.items_to_lock.len() > before
     }
 
-    /// Has deadlines loaded of items that fall short of so many units, and the holds of those of them that are due: all at once, where
-    /// the rules would ask for one item at a time. Whether any of it was new.
+    /// Has the deadlines of items with too little stock loaded, and their due reservations. The rules would ask for one item at a
+    /// time; this asks for all at once. Returns whether any was new.
     pub(crate) fn expect_expiries(
         &mut self,
         short: Vec<(&ItemKey, u64)>,
@@ -92,7 +92,7 @@ impl RetryPlan {
         for (key, units) in short {
             new |= match state.due.get(key) {
                 None => self.shallow.insert(key.clone()),
-                // Each of them brings one at least.
+                // Each due reservation returns at least one unit.
                 Some(window) if window.is_due(now) && !self.deep.contains_key(key) => {
                     self.load_more_deadlines(key, usize::try_from(units).unwrap_or(EXPIRIES).min(EXPIRIES))
                 }
@@ -102,7 +102,7 @@ impl RetryPlan {
         new
     }
 
-    /// Has so many of an item's due holds loaded. Whether those are more than before.
+    /// Has at most `holds` due reservations of an item loaded. Returns whether those are more than before.
     fn load_more_deadlines(&mut self, key: &ItemKey, holds: usize) -> bool {
         let most = self.deep.entry(key.clone()).or_default();
         let more = *most < holds;
@@ -110,7 +110,7 @@ impl RetryPlan {
         more
     }
 
-    /// What was planned over seat maps is to be locked, and judged again.
+    /// Has the units locked that were planned from seat maps. The next attempt decides again. Returns whether there are any.
     pub(crate) fn lock_planned_units(&mut self, state: &LoadedState) -> bool {
         let mut any = false;
         for (key, id) in state.units_to_lock() {
@@ -123,7 +123,7 @@ impl RetryPlan {
         any
     }
 
-    /// Seat maps that no longer hold are read again, and nobody wants what was planned over them. Whether there are any.
+    /// Drops seat maps that are out of date, and the units that were planned from them. Returns whether there are any.
     pub(crate) fn drop_stale_seat_maps(&mut self, state: &LoadedState) -> bool {
         let outdated: Vec<ItemKey> =
             state.stale_seat_maps().filter(|key| self.maps.contains_key(key)).cloned().collect();
@@ -142,7 +142,7 @@ impl RetryPlan {
         true
     }
 
-    /// Takes in what the rules lacked. An error when it had been loaded, and would be missing for ever.
+    /// Adds a resource that the rules found missing. An error if it was loaded: the batch would be retried without end.
     pub(crate) fn learn(
         &mut self,
         missing: &NotLoaded,
@@ -179,8 +179,8 @@ impl RetryPlan {
         let planned = state.unit_items.get(key).map_or(0, |unit_item| unit_item.free_requested);
         match state.shortage(key, u32::try_from(most).unwrap_or(u32::MAX)) {
             Some(Shortfall::LockedByOthers) => {
-                self.passed_by += 1;
-                if self.passed_by > PASSED_BY {
+                self.skipped += 1;
+                if self.skipped > SKIPS_OF_LOCKED_UNITS {
                     let awaited = self.awaited.entry(key.clone()).or_default();
                     *awaited = (*awaited).max(planned);
                 }
@@ -193,7 +193,7 @@ impl RetryPlan {
         }
     }
 
-    /// Takes in what a command turns out to name. Whether any of it was new.
+    /// Adds resources that commands turned out to name. Returns whether any was new.
     pub(crate) fn extend(&mut self, names: Vec<Resource>, now: Instant) -> bool {
         self.now = Some(now);
         let before = self.names.len();
@@ -201,13 +201,13 @@ impl RetryPlan {
         self.names.len() > before
     }
 
-    /// What falls due by then is brought as well: more does while the locks are waited for.
+    /// Reservations that fall due until this instant are loaded as well: time passes while the batch waits for its locks.
     pub(super) fn soon(&self, now: Instant) -> Instant {
         let ahead = LOOK_AHEAD_MICROS << self.surprises.min(LONGEST_LOOK);
         Instant::from_micros(now.micros().saturating_add(ahead))
     }
 
-    /// Items that fell short.
+    /// Items that had too little stock.
     pub(crate) fn short(&self) -> impl Iterator<Item = &ItemKey> {
         self.shallow.iter().chain(self.deep.keys())
     }

@@ -1,4 +1,4 @@
-//! Queries: what is read and not decided. Nothing here locks what commands lock.
+//! Queries. They take no locks that commands take.
 
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{LockSet, ReservationScan, Rows, Session, UnitLockSet};
@@ -13,18 +13,19 @@ use stockhold_store::{
     ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage,
 };
 
-/// Most queries that are answered together.
+/// Maximum number of quick queries in one round trip.
 const AT_ONCE: usize = 256;
-/// Most slow queries that one connection answers before others get their turn.
+/// Maximum number of slow queries that one connection answers before other work gets its turn.
 const SLOW_AT_ONCE: usize = 8;
-/// Most reservations that are looked at for one page where no index leads to them. A page may be short: its cursor goes on.
+/// Maximum number of reservations that are scanned for one page if no index covers the filter. A page may be short: its cursor
+/// continues the scan.
 const SCANNED: usize = 2_000;
-/// Batches of events that are read at once for the history of a unit.
+/// Maximum number of event batches in one read for the history of a unit.
 const BATCHES_AT_ONCE: usize = 8;
-/// A query that waits.
+/// A query and its reply.
 pub(crate) type PendingQuery = (Query, PendingReply);
 
-/// Queries that wait.
+/// The queries that wait for a connection.
 #[derive(Default)]
 pub(crate) struct QueryQueues {
     quick: VecDeque<PendingQuery>,
@@ -34,7 +35,7 @@ pub(crate) struct QueryQueues {
 impl QueryQueues {
     pub(crate) fn add(&mut self, queries: PendingQuery) {
         match queries.0 {
-            Query::Reservation(_) | Query::Items(_) => self.quick.push_back(queries),
+            Query::Reservation(_) | Query::Items(_) | Query::Record(_) => self.quick.push_back(queries),
             Query::ItemPage(_)
             | Query::Reservations(_)
             | Query::History(_)
@@ -43,17 +44,18 @@ impl QueryQueues {
             | Query::Units(_)
             | Query::Unit { .. }
             | Query::UnitHistory { .. }
-            | Query::SeatMap { .. } => self.slow.push_back(queries),
+            | Query::SeatMap { .. }
+            | Query::Records { .. } => self.slow.push_back(queries),
         }
     }
 
-    /// Look-ups by key, to be answered by one round trip.
+    /// Takes look-ups by key, which one round trip answers.
     pub(crate) fn take_quick(&mut self) -> Vec<PendingQuery> {
         let count = self.quick.len().min(AT_ONCE);
         self.quick.drain(..count).collect()
     }
 
-    /// Everything else.
+    /// Takes other queries.
     pub(crate) fn take_slow(&mut self) -> Vec<PendingQuery> {
         let count = self.slow.len().min(SLOW_AT_ONCE);
         self.slow.drain(..count).collect()
@@ -72,8 +74,8 @@ impl QueryQueues {
     }
 }
 
-/// Answers look-ups by key. What is damaged is the trouble of whoever asks for it: those who can't be answered together are, half by
-/// half. The session, if it is still good.
+/// Answers look-ups by key. If a row is damaged, the queries are split in halves until only the queries for that row fail. Returns
+/// the session if it can still be used.
 pub(crate) async fn run_quick<S: Session>(
     session: S,
     queries: Vec<PendingQuery>,
@@ -114,14 +116,17 @@ fn lock_set_of(queries: &[PendingQuery]) -> LockSet {
                 lock_set.holds.insert(*id);
             }
             Query::Items(keys) => lock_set.items.extend(keys.iter().cloned()),
+            Query::Record(key) => {
+                lock_set.records.insert(key.clone());
+            }
             _ => {}
         }
     }
     lock_set
 }
 
-/// Reads reservations. Those that are damaged are left out: whoever wants one meets it again under the locks. The session, if it is
-/// still good.
+/// Reads reservations. Damaged ones are left out: a command for one of them meets it again under the locks. Returns the session if it
+/// can still be used.
 pub(crate) async fn read_reservations<S: Session>(
     mut session: S,
     ids: Vec<ReservationId>,
@@ -168,12 +173,15 @@ pub(crate) fn answer_quick(queries: Vec<PendingQuery>, rows: Rows, replies: &mut
     let items: BTreeMap<ItemKey, Item> =
         rows.items.into_iter().map(|item| (item.key.clone(), item)).collect();
     let holds: BTreeMap<_, _> = rows.holds.into_iter().map(|hold| (hold.id, hold)).collect();
+    let records = rows.records.into_iter().filter(|record| record.value.is_some());
+    let records: BTreeMap<_, _> = records.map(|record| (record.key.clone(), record)).collect();
     for (query, reply) in queries {
         let found = match query {
             Query::Reservation(id) => QueryResult::Reservation(holds.get(&id).cloned()),
             Query::Items(keys) => {
                 QueryResult::Items(keys.iter().map(|key| items.get(key).cloned()).collect())
             }
+            Query::Record(key) => QueryResult::Record(records.get(&key).cloned()),
             _ => {
                 replies.put(reply, Err(Failure::Internal("a slow query among the quick ones".to_owned())));
                 continue;
@@ -183,7 +191,7 @@ pub(crate) fn answer_quick(queries: Vec<PendingQuery>, rows: Rows, replies: &mut
     }
 }
 
-/// Answers other queries, one after the other. The session, if it is still good.
+/// Answers other queries, one after the other. Returns the session if it can still be used.
 pub(crate) async fn run_slow<S: Session>(
     session: S,
     queries: Vec<PendingQuery>,
@@ -227,7 +235,7 @@ async fn find<S: Session>(
             let newest = session.number().await?;
             status.set_newest(newest);
             let rows = session.events(*after, *limit).await?;
-            // Positions are dense: what is missing before the first has left for an archive.
+            // Positions are dense: events that are missing before the first row have been archived.
             match rows.first() {
                 Some(first) if first.position > after + 1 => {
                     QueryResult::Archived { through: first.position - 1 }
@@ -246,7 +254,10 @@ async fn find<S: Session>(
             QueryResult::UnitHistory(unit_history(session, item, unit).await?)
         }
         Query::SeatMap { item, layout } => QueryResult::SeatMap(seat_map(session, item, *layout).await?),
-        Query::Reservation(_) | Query::Items(_) => {
+        Query::Records { kind, after, limit } => {
+            QueryResult::Records(session.record_page(*kind, after.as_ref(), *limit).await?)
+        }
+        Query::Reservation(_) | Query::Items(_) | Query::Record(_) => {
             return Err(DbError::InvariantViolated("a quick query among the slow ones".to_owned()));
         }
     })
@@ -259,7 +270,7 @@ async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Optio
         return Ok(None);
     }
     let mut pool = Pool::default();
-    // One more than are looked at, to know whether there are more.
+    // One more than the page scans, to know whether there are more.
     pool.add(session.units(&filter.item, filter.after.as_ref(), MAX_UNITS_SCANNED + 1).await?);
     Ok(Some(filter.page(&pool)))
 }
@@ -321,7 +332,7 @@ async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Optio
     let rows = session.batches(&serials).await?;
     let its_own = |row: &EventRow| match &row.event.transition {
         Transition::Hold { hold, .. } => hold.id == id,
-        Transition::Stock { .. } | Transition::Sale { .. } => false,
+        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => false,
     };
     Ok(Some(rows.into_iter().filter(its_own).collect()))
 }

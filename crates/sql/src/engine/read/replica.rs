@@ -1,12 +1,12 @@
-//! A read replica beside the primary: what is to be had is read there, as long as it is known to be fresh enough, and of the
-//! primary otherwise. Commands, and whatever else is read, never come here.
+//! A read replica beside the primary. Availability is read from the replica as long as it is known to be fresh enough, and from the
+//! primary otherwise. Commands and all other queries go to the primary.
 //!
-//! How fresh it is: the primary is asked, again and again, how far it has committed. Each answer is a mark, with the instant
-//! before it was asked for. Whoever reads of the replica first asks how far it has applied; what it then shows is at most as old
-//! as the newest mark that it has reached. No clock of another machine is looked at, and nothing is written.
+//! Freshness: the primary is asked periodically how far it has committed. Each answer is a mark, with the instant before it was
+//! asked for. A read from the replica first asks how far the replica has applied the log. The data that follows is at most as old
+//! as the newest mark that the replica has reached. No clock of another machine is used, and nothing is written.
 //!
-//! A replica that is too far behind, does not answer, is none (any more) or is another database's costs its readers a moment:
-//! they are handed to the primary, and so are those after them until it is well.
+//! If a replica is too far behind, does not answer, is no replica any more or follows another database, its readers wait a moment.
+//! Then they are handed to the primary, like all later reads until the replica has recovered.
 
 use super::queries::answer_quick;
 use crate::engine::db_error::DbError;
@@ -42,8 +42,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct LogPosition(pub(crate) BTreeMap<u32, (u64, u64)>);
 
 impl LogPosition {
-    /// Whether whoever has come this far has all that was there at a mark. Where a log goes on under somebody else's name, as
-    /// after a failover, numbers before and after are not compared.
+    /// Whether a server at this position has applied everything up to a mark. After a failover the log continues under the name of
+    /// another server, and positions before and after are not compared.
     fn has(&self, mark: &Self) -> bool {
         let reached = |(part, (of, at)): (&u32, &(u64, u64))| {
             self.0.get(part).is_some_and(|(whose, reached)| whose == of && reached >= at)
@@ -292,7 +292,7 @@ impl Drop for ReadBatch<'_> {
     }
 }
 
-/// Closes a line when whoever serves it is gone: what waits is the primary's.
+/// Closes a read queue when its task ends, and gives the waiting reads to the primary.
 struct ReadQueueGuard<'a> {
     queue: &'a ReadQueue,
     primary: &'a dyn Store,
@@ -316,7 +316,7 @@ async fn take_marks<P: ReplicaDialect>(dialect: &P, shared: &ReplicaState) {
             Some(primary) => primary,
             None => match dialect.primary().await {
                 Ok(primary) => primary,
-                // Whoever commits says why: the same primary is out of reach there.
+                // The batches report the reason: they use the same primary.
                 Err(_) => {
                     sleep(PAUSE).await;
                     continue;

@@ -1,25 +1,25 @@
-//! The first deadlines of a queue, as far as they were loaded.
+//! The first deadlines of a queue, as far as they were loaded. The window never tells anything about deadlines that were not.
 
 use crate::engine::dialect::Deadline;
 use std::collections::BTreeSet;
 use stockhold_domain::{Instant, ReservationId};
 
-/// The front of a queue of deadlines.
+/// See the documentation of the module.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineWindow {
     deadlines: BTreeSet<Deadline>,
-    /// Where the view ends: what lies behind was not loaded. `None` when all was.
+    /// The last loaded deadline: later ones were not loaded. `None` if all were.
     horizon: Option<Deadline>,
 }
 
 impl DeadlineWindow {
-    /// Over what was loaded when at most `depth` were asked for.
+    /// A window over `deadlines`, of which at most `depth` were requested.
     pub(crate) fn new(deadlines: BTreeSet<Deadline>, depth: usize) -> Self {
         let horizon = if deadlines.len() < depth { None } else { deadlines.last().copied() };
         Self { deadlines, horizon }
     }
 
-    /// The earliest; an error when it may lie behind the horizon.
+    /// The earliest deadline. An error if it may be beyond the horizon.
     pub(super) fn earliest(&self) -> Result<Option<Deadline>, ()> {
         match (self.deadlines.first(), self.horizon) {
             (first, None) => Ok(first.copied()),
@@ -28,12 +28,12 @@ impl DeadlineWindow {
         }
     }
 
-    /// Whether anything of it is due.
+    /// Whether the first deadline is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.deadlines.first().is_some_and(|(due, _)| *due <= now)
     }
 
-    /// What lies behind the horizon may come in as well: it is not looked at before the view ends there.
+    /// Replaces a deadline. The new one may be beyond the horizon: `earliest` never returns such a deadline.
     pub(super) fn replace(&mut self, before: Option<Deadline>, after: Option<Deadline>) {
         if let Some(before) = before {
             self.deadlines.remove(&before);
@@ -41,7 +41,7 @@ impl DeadlineWindow {
         self.deadlines.extend(after);
     }
 
-    /// Whether a reservation is in view.
+    /// Whether the window has a deadline of the reservation.
     pub(crate) fn shows(&self, id: ReservationId) -> bool {
         self.deadlines.iter().any(|(_, other)| *other == id)
     }

@@ -1,7 +1,7 @@
 //! The part of the state that one batch has loaded, as the rules see it.
 //!
-//! It tells what was not loaded from what does not exist, and keeps what things were beside what they have become, so
-//! that only the difference is written. It never asks the database for anything: what it lacks is [`NotLoaded`].
+//! It distinguishes what was not loaded from what does not exist. It keeps the loaded value of each entry beside the current one, so
+//! that only the difference is written. It never reads from the database: a resource that was not loaded is [`NotLoaded`].
 
 use super::deadline_window::DeadlineWindow;
 use super::unit_item_state::{Shortfall, UnitItemState};
@@ -11,62 +11,71 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
     Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LineUnit,
-    Lookup, Mode, NotLoaded, Pool, ReservationId, Resource, Scope, State, Status, StockChange, StockCounters,
-    Transition, Unit, bucket_of, moved,
+    Lookup, Mode, NotLoaded, Pool, Record, RecordKey, ReservationId, Resource, Scope, State, Status,
+    StockChange, StockCounters, Transition, Unit, bucket_of, moved,
 };
 
-/// What a batch has loaded.
+/// See the documentation of the module.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedState {
     pub(crate) items: BTreeMap<ItemKey, LoadedEntry<Item>>,
     pub(crate) holds: BTreeMap<ReservationId, LoadedEntry<Hold>>,
     pub(crate) keys: BTreeMap<KeyHash, LoadedEntry<KeyRecord>>,
-    /// By location; the empty one stands for everything.
+    pub(crate) records: BTreeMap<RecordKey, LoadedEntry<Record>>,
+    /// Pauses by location. The empty location stands for everything.
     pub(crate) pauses: BTreeMap<String, LoadedEntry<bool>>,
     pub(crate) due: BTreeMap<ItemKey, DeadlineWindow>,
     pub(crate) any_due: Option<DeadlineWindow>,
     pub(crate) unit_items: BTreeMap<ItemKey, UnitItemState>,
-    /// Items whose units have ids and were not asked for: without them the items can't be told.
+    /// Items whose units have ids and whose counters were not requested: such an item is incomplete and not usable.
     pub(crate) without_counters: BTreeSet<ItemKey>,
-    /// Items whose own rows are to be written, though their figures are counted.
+    /// Items with units that have ids, whose own rows have to be written as well.
     rewritten: BTreeSet<ItemKey>,
-    /// What events said that can't be: nothing may be committed on top of it.
+    /// Items that were deleted by this batch, even if it created them again.
+    deleted: BTreeSet<ItemKey>,
+    /// A contradiction between an event and the state. Nothing may be committed after it.
     pub(crate) violated_invariant: Option<&'static str>,
 }
 
-/// One loaded thing: as the database has it, and as it is after the commands decided so far.
+/// One entry: its value in the database, and its value after the commands that were decided so far.
 #[derive(Debug)]
 pub(crate) struct LoadedEntry<T> {
-    /// As loaded; `None` when it did not exist.
+    /// The loaded value. `None` if it did not exist.
     pub(crate) before: Option<T>,
-    /// As it is now, if it was touched.
+    /// The current value, if it was changed.
     pub(crate) after: Option<T>,
+    /// Whether it is not there any more.
+    pub(crate) is_deleted: bool,
 }
 
 impl<T> LoadedEntry<T> {
-    /// As loaded.
+    /// An entry that was not changed.
     pub(crate) fn loaded(before: Option<T>) -> Self {
-        Self { before, after: None }
+        Self { before, after: None, is_deleted: false }
     }
 
     fn now(&self) -> Option<&T> {
-        self.after.as_ref().or(self.before.as_ref())
+        self.after.as_ref().or(self.before.as_ref().filter(|_| !self.is_deleted))
+    }
+
+    fn delete(&mut self) {
+        (self.after, self.is_deleted) = (None, true);
     }
 }
 
 impl LoadedState {
-    /// What was read, out of what was asked for: the rest of it does not exist.
+    /// The state of a lock set after `rows` were read: what is not among the rows does not exist.
     pub(crate) fn of(lock_set: &LockSet, rows: Rows) -> Self {
         Self::with_seat_maps(lock_set, rows, &BTreeMap::new())
     }
 
-    /// Likewise, with seat maps that were read before.
+    /// As [`Self::of`], with seat maps that an earlier attempt has read.
     pub(crate) fn with_seat_maps(
         lock_set: &LockSet,
         rows: Rows,
         maps: &BTreeMap<ItemKey, Arc<[Unit]>>,
     ) -> Self {
-        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units } = rows;
+        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units, records } = rows;
         let mut state = Self::default();
         for item in &mut items {
             match units.get(&item.key) {
@@ -88,6 +97,10 @@ impl LoadedState {
                 .unit_items
                 .insert(key.clone(), UnitItemState::new(wanted, units.remove(key).unwrap_or_default(), map));
         }
+        let absent = lock_set.records.iter().map(|key| (key.clone(), LoadedEntry::loaded(None)));
+        state.records.extend(absent);
+        let there = records.into_iter().map(|record| (record.key.clone(), LoadedEntry::loaded(Some(record))));
+        state.records.extend(there);
         let pause =
             |location: &String| (location.clone(), LoadedEntry::loaded(Some(paused.contains(location))));
         state.pauses.extend(lock_set.pauses.iter().map(pause));
@@ -107,7 +120,7 @@ impl LoadedState {
         self.keys.extend(keys.into_iter().map(|record| (record.hash, LoadedEntry::loaded(Some(record)))));
     }
 
-    /// Whether the rules would get an answer about it, be it that there is no such thing.
+    /// Whether the resource was loaded, even if it does not exist.
     pub(crate) fn has(&self, name: &Resource) -> bool {
         match name {
             Resource::Pause(location) => self.pauses.contains_key(&Self::pause_key(location.as_ref())),
@@ -116,6 +129,7 @@ impl LoadedState {
             Resource::Due(key) => self.due.contains_key(key),
             Resource::AnyDue => self.any_due.is_some(),
             Resource::Key(hash) => self.keys.contains_key(hash),
+            Resource::Record(key) => self.records.contains_key(key),
             Resource::Unit(key, id) => {
                 self.unit_items.get(key).is_some_and(|unit_item| unit_item.unit(id).is_ok())
             }
@@ -131,15 +145,15 @@ impl LoadedState {
         }
     }
 
-    /// Decides about a key that was not read as about one that nobody has used: the database's own key says otherwise if it was.
+    /// Assumes that a key that was not loaded is unused. If it was used, the database's unique key refuses the batch.
     pub(crate) fn assume_key_is_unused(&mut self, envelope: &Envelope) {
         if let Some(key) = envelope.key {
             self.keys.entry(key.hash).or_insert_with(|| LoadedEntry::loaded(None));
         }
     }
 
-    /// What is to be written, in the order of the tables' keys: two instances that make the same new rows wait for each
-    /// other in one order.
+    /// The changes to write, in the order of the tables' keys, so that two instances that insert the same rows wait for each other
+    /// in one order and not in a deadlock.
     pub(crate) fn changes<'a>(
         &'a self,
         effects: &'a Effects,
@@ -151,6 +165,10 @@ impl LoadedState {
         new_items.sort_by(by_key);
         changed_items.sort_by(by_key);
         changed_items.retain(|item| item.mode == Mode::Counted || self.rewritten.contains(&item.key));
+        let is_gone = |entry: &LoadedEntry<Item>| entry.before.is_some() && entry.now().is_none();
+        let mut deleted_items: Vec<&ItemKey> =
+            self.items.iter().filter(|(_, entry)| is_gone(entry)).map(|(key, _)| key).collect();
+        deleted_items.sort_by_key(|key| (bucket_of(key), *key));
         let (mut new_holds, mut changed_holds) = split(self.holds.values());
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
@@ -169,9 +187,12 @@ impl LoadedState {
             figures.extend(unit_item.figures(item));
         }
         let (new_sales, closed_sales) = sales(&effects.events);
+        let (new_records, changed_records) = split(self.records.values());
         Changes {
             new_items,
             changed_items,
+            deleted_items,
+            deleted_figures: self.deleted.iter().collect(),
             new_units,
             changed_units,
             gone_units,
@@ -184,17 +205,19 @@ impl LoadedState {
             gone,
             come,
             pauses: pauses.collect(),
+            new_records,
+            changed_records,
             keys,
             events: &effects.events,
             serial,
         }
     }
 
-    /// The lines that leave the queue of deadlines, and those that enter it. A hold that keeps its deadline does neither.
+    /// The lines to delete from the queue of deadlines, and those to insert. A reservation that keeps its deadline has neither.
     fn moved_lines(&self) -> (Vec<LineRow<'_>>, Vec<LineRow<'_>>) {
         let (mut gone, mut come) = (Vec::new(), Vec::new());
         let queued = |hold: &&Hold| hold.status == Status::Active;
-        for LoadedEntry { before, after } in self.holds.values() {
+        for LoadedEntry { before, after, .. } in self.holds.values() {
             let Some(after) = after else { continue };
             let before = before.as_ref().filter(queued);
             let after = Some(after).filter(queued);
@@ -224,7 +247,7 @@ impl LoadedState {
         }
     }
 
-    /// What a transition made of the units of a reservation.
+    /// Applies a transition to the units of a reservation.
     fn move_units(&mut self, change: &HoldChange, hold: &Hold, at: Instant) {
         for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
             let unit_item = self.unit_items.entry(line.item.clone()).or_default();
@@ -249,7 +272,7 @@ impl LoadedState {
         }
     }
 
-    /// A world of which nothing is known but that these items' units have ids.
+    /// A state that knows only that the units of these items have ids.
     pub(crate) fn of_unit_items<'a>(unit_items: impl Iterator<Item = &'a ItemKey>) -> Self {
         let at = Instant::from_micros(0);
         let nothing =
@@ -267,26 +290,26 @@ impl LoadedState {
         Self { items: unit_items.map(entry).collect(), ..Self::default() }
     }
 
-    /// Units of an item that are there and are free, as far as one can see.
+    /// The number of free units of an item by its counters, whether or not others have locked them.
     fn free_there(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
         let figures = self.item(item)?.map(|item| item.figures);
         Ok(figures
             .map_or(0, |all| all.total_units.saturating_sub(all.held).saturating_sub(all.confirmed_sold)))
     }
 
-    /// Why so many free units of an item can't be told; `None` when none were asked for.
+    /// Why the state can't name `most` free units of an item. `None` if free units were not requested.
     pub(crate) fn shortage(&self, item: &ItemKey, most: u32) -> Option<Shortfall> {
         let unit_item = self.unit_items.get(item).filter(|unit_item| unit_item.free_requested > 0)?;
         let there = self.free_there(item).ok()?;
         unit_item.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).err()
     }
 
-    /// Items of which a seat map was planned over that no longer holds.
+    /// Items whose seat map is out of date.
     pub(crate) fn stale_seat_maps(&self) -> impl Iterator<Item = &ItemKey> {
         self.unit_items.iter().filter(|(_, unit_item)| unit_item.is_stale).map(|(key, _)| key)
     }
 
-    /// Units that were moved without a lock: nothing of it may be committed.
+    /// Units changed by this batch that still have to be locked before it commits.
     pub(crate) fn units_to_lock(&self) -> impl Iterator<Item = (&ItemKey, &Label)> {
         self.unit_items.iter().flat_map(|(key, unit_item)| unit_item.to_lock.iter().map(move |id| (key, id)))
     }
@@ -296,13 +319,13 @@ impl LoadedState {
         entry.after = Some(paused);
     }
 
-    /// What pauses are found by.
+    /// The key of a pause.
     pub(crate) fn pause_key(location: Option<&Label>) -> String {
         location.map_or_else(String::new, |location| location.as_str().to_owned())
     }
 }
 
-/// What events make of the ledger of sales: new rows, and rows that are closed.
+/// The changes that events make to the ledger of sales: rows to insert, and rows to close.
 fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
     let mut new: BTreeMap<(u16, &ItemKey, &Label, ReservationId), SaleRow<'_>> = BTreeMap::new();
     let mut closed = BTreeMap::new();
@@ -340,11 +363,11 @@ fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
     })
 }
 
-/// What is new, and what replaces a row.
+/// Splits changed entries into rows to insert and rows to update.
 fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a LoadedEntry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
     let mut new = Vec::new();
     let mut changed = Vec::new();
-    for LoadedEntry { before, after } in entries {
+    for LoadedEntry { before, after, .. } in entries {
         if let Some(after) = after {
             let list = if before.is_some() { &mut changed } else { &mut new };
             list.push(after);
@@ -381,6 +404,10 @@ impl State for LoadedState {
         window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
     }
 
+    fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
+        self.records.get(key).map(LoadedEntry::now).ok_or_else(|| NotLoaded(Resource::Record(key.clone())))
+    }
+
     fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
         let pool = self.unit_items.get(item).and_then(|unit_item| unit_item.pool.as_ref());
         pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))
@@ -395,7 +422,7 @@ impl State for LoadedState {
         let Some(unit_item) = self.unit_items.get(item) else {
             return Err(NotLoaded(Resource::LastUnit(item.clone())));
         };
-        // Once it was asked for, only all units tell what it has become.
+        // The last position was loaded and has changed since: only all units together tell the new one.
         unit_item.last_position().map_err(|()| {
             let free_requested = unit_item.asked_last;
             NotLoaded(if free_requested {
@@ -437,6 +464,13 @@ impl State for LoadedState {
                 self.move_deadline(before, hold);
                 self.move_units(change, hold, event.at);
             }
+            Transition::Stock { change: StockChange::Deleted, item } => {
+                self.deleted.insert(item.key.clone());
+                if let Some(unit_item) = self.unit_items.get_mut(&item.key) {
+                    unit_item.forget_figures();
+                }
+                self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None)).delete();
+            }
             Transition::Stock { change, item } => {
                 self.rewritten.insert(item.key.clone());
                 match change {
@@ -446,7 +480,7 @@ impl State for LoadedState {
                     StockChange::UnitRetired(id) => {
                         self.unit_items.entry(item.key.clone()).or_default().retire(id, event.at);
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } => {}
+                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }
                 let entry = self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
                 entry.after = Some(item.clone());
@@ -463,6 +497,11 @@ impl State for LoadedState {
                     }
                 }
             },
+            Transition::Record { record, .. } => {
+                let entry =
+                    self.records.entry(record.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
+                entry.after = Some(record.clone());
+            }
         }
     }
 

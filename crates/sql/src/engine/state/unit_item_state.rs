@@ -1,61 +1,61 @@
-//! The units of one item that a batch has loaded: those that it has locked, and, where they are planned over, all of them as
-//! they were a moment ago. What comes of the latter has to be locked before anything is committed.
+//! The loaded units of one item whose units have ids: the locked units and, if the best available units are planned, a seat map of
+//! all units that was read without locks. Units that are planned from the seat map have to be locked before the commit.
 
 use crate::engine::dialect::{CounterChange, CounterChangeRow, UnitLockSet, UnitRow, UnitRows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{Instant, ItemKey, Label, Pool, Unit, UnitStatus};
 
-/// A place in the order of claims.
+/// The position of a unit in the order of claims.
 type Place = (u64, Label);
 
-/// See the module.
+/// See the documentation of the module.
 #[derive(Debug, Default)]
 pub(crate) struct UnitItemState {
-    /// Those that are locked; one that was named and does not exist is there without a unit.
+    /// Locked units by id. The entry of a requested unit that does not exist is empty.
     units: BTreeMap<Label, LockedUnit>,
-    /// The locked ones that are free.
+    /// The locked units that are free.
     free: BTreeSet<Place>,
-    /// The last of the free ones that were asked for, where there may be more behind it.
+    /// The last loaded free unit, if there may be more free units after it.
     horizon: Option<Place>,
-    /// How many free ones were asked for.
+    /// The number of free units that were requested.
     pub(crate) free_requested: usize,
-    /// All of them, if they were asked for, as they are after the commands decided so far,
+    /// All units after the commands that were decided so far, if the seat map was requested.
     pub(crate) pool: Option<Pool>,
-    /// and as they were read.
+    /// The seat map as it was read.
     pub(crate) map: Option<Arc<[Unit]>>,
-    /// Whether a unit that is locked has moved since then, has gone or has come: what was planned may be taken, or not the best.
+    /// Whether a locked unit differs from the seat map: the plan may name units that are taken or not the best.
     pub(crate) is_stale: bool,
-    /// Whether the highest position was asked for,
+    /// Whether the highest position was requested.
     pub(crate) asked_last: bool,
-    /// and what it is, as far as is known.
+    /// The highest position, if it is known.
     last: Option<u64>,
-    /// By how much the item's figures moved, if they did.
+    /// The change of the item's counters, if there is one.
     moves: Option<CounterChange>,
-    /// Units that were moved and are not locked.
+    /// Units changed by this batch that still have to be locked before it commits.
     pub(crate) to_lock: BTreeSet<Label>,
 }
 
-/// One unit that is locked.
+/// One locked unit.
 #[derive(Debug, Default)]
 struct LockedUnit {
     before: Option<Unit>,
     now: Option<Unit>,
-    /// Whether it is another one of the same name than before.
+    /// Whether the unit was retired and added again with the same id.
     is_another: bool,
 }
 
-/// Why free units can't be told.
+/// Why the requested number of free units can't be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortfall {
-    /// There may be more than were asked for.
+    /// There may be more free units than were loaded.
     Horizon,
-    /// Others have some locked that are free as far as one can see.
+    /// Others have locked units that are free by the counters.
     LockedByOthers,
 }
 
 impl UnitItemState {
-    /// What was read, out of what was asked for. `map` is a seat map that was read before.
+    /// The state after `rows` were read. `map` is a seat map that an earlier attempt has read.
     pub(crate) fn new(lock_set: &UnitLockSet, rows: UnitRows, map: Option<&Arc<[Unit]>>) -> Self {
         let mut unit_item = Self { free_requested: lock_set.free, ..Self::default() };
         if lock_set.free > 0 && rows.free.len() >= lock_set.free {
@@ -89,12 +89,12 @@ impl UnitItemState {
         unit_item
     }
 
-    /// A unit that is locked; an error when it is not.
+    /// A locked unit. An error if it is not locked.
     pub(crate) fn unit(&self, id: &Label) -> Result<Option<&Unit>, ()> {
         self.units.get(id).map(|locked| locked.now.as_ref()).ok_or(())
     }
 
-    /// The first free ones. `there` is how many there are as far as one can see.
+    /// The first `most` free units. `there` is the number of free units by the counters.
     pub(crate) fn first_free(&self, most: usize, there: u64) -> Result<Vec<&Unit>, Shortfall> {
         let in_view = |place: &&Place| self.horizon.as_ref().is_none_or(|horizon| *place <= horizon);
         let units = self.free.iter().take_while(in_view).filter_map(|(_, id)| self.unit(id).ok().flatten());
@@ -111,12 +111,12 @@ impl UnitItemState {
         Ok(found)
     }
 
-    /// The highest position; an error when it is not known.
+    /// The highest position. An error if it is not known.
     pub(crate) fn last_position(&self) -> Result<u64, ()> {
         self.last.or_else(|| self.pool.as_ref().map(Pool::last_position)).ok_or(())
     }
 
-    /// Units that came to the item.
+    /// Adds units to the item.
     pub(crate) fn add(&mut self, units: &[Unit], at: Instant) {
         for unit in units {
             self.last = self.last.map(|last| last.max(unit.place.position));
@@ -131,7 +131,7 @@ impl UnitItemState {
         }
     }
 
-    /// A unit that went.
+    /// Retires a unit.
     pub(crate) fn retire(&mut self, id: &Label, at: Instant) {
         self.moves(at).total_units -= 1;
         if let Some(pool) = &mut self.pool {
@@ -141,12 +141,12 @@ impl UnitItemState {
             && let Some(unit) = locked.now.take()
         {
             self.free.remove(&place(&unit));
-            // Which one is the last now, only the database knows.
+            // Only the database knows which unit is the last now.
             self.last = self.last.filter(|last| *last > unit.place.position);
         }
     }
 
-    /// Moves of the item's figures at an instant.
+    /// The change of the item's counters, to be adjusted at an instant.
     fn moves(&mut self, at: Instant) -> &mut CounterChange {
         let moves = self.moves.get_or_insert(CounterChange {
             total_units: 0,
@@ -159,12 +159,17 @@ impl UnitItemState {
         moves
     }
 
-    /// Something of the item happened at an instant, and so many reservations became active.
+    /// Drops the counters of an item that was deleted.
+    pub(crate) fn forget_figures(&mut self) {
+        self.moves = None;
+    }
+
+    /// Records a transition at an instant by which `active` more reservations are active.
     pub(crate) fn touch(&mut self, active: i64, at: Instant) {
         self.moves(at).active += active;
     }
 
-    /// A unit that moved. Whether it may be there, as far as is known.
+    /// Sets the status of a unit. Returns `false` if the unit is known not to exist.
     pub(crate) fn set(&mut self, id: &Label, status: UnitStatus, version: u64, at: Instant) -> bool {
         if let Some(pool) = &mut self.pool {
             pool.set(id, status, version);
@@ -193,12 +198,12 @@ impl UnitItemState {
         true
     }
 
-    /// What is added to the item's figures.
+    /// The change to write to the item's counters.
     pub(crate) fn figures<'a>(&self, item: &'a ItemKey) -> Option<CounterChangeRow<'a>> {
         self.moves.map(|by| CounterChangeRow { item, by })
     }
 
-    /// What is to be written: new rows, changed rows, rows that go.
+    /// Appends the rows to insert, to update and to delete.
     pub(crate) fn changes<'a>(
         &'a self,
         item: &'a ItemKey,

@@ -16,7 +16,7 @@ fn halls(units: u32) -> (Bench, Session) {
         "INSERT INTO stockhold_units SELECT 'default', '1', seq, seq, NULL, NULL, NULL, '', seq < 3,
              IF(seq < 3, UNHEX(MD5(seq)), NULL), 1, '' FROM seq_1_to_{units};
          INSERT INTO stockhold_units SELECT 'default', '2', seq, seq, NULL, NULL, NULL, '', 0, NULL, 1, '' FROM seq_1_to_2;
-         INSERT INTO stockhold_unit_figures VALUES ('default', '1', 0, {units}, 1, 0, 1, 1), ('default', '1', 7, 0, 1, 0, 1, 1)"
+         INSERT INTO stockhold_unit_counters VALUES ('default', '1', 0, {units}, 1, 0, 1, 1), ('default', '1', 7, 0, 1, 0, 1, 1)"
     ));
     let mut claimer = bench.another_session();
     claimer.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION");
@@ -87,6 +87,6 @@ fn where_there_is_plenty_a_claim_begins_at_the_first_free_unit() {
     assert_eq!(look(&mut claimer), "2");
     assert_eq!(lock(&mut claimer)[..2], ["2", "3"]);
     // Where the last claim began is forgotten.
-    bench.session.run("UPDATE stockhold_unit_figures SET held = held + 900 WHERE part = 0");
+    bench.session.run("UPDATE stockhold_unit_counters SET held = held + 900 WHERE counter_shard = 0");
     assert_eq!(look(&mut claimer), "at the beginning");
 }

@@ -7,7 +7,7 @@ use crate::fixture::{Desk, Pending, events, hold, item, reservation, run, stock}
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_domain::{Envelope, ItemKey, Outcome, Status};
-use stockhold_sql::mysql::MysqlStore;
+use stockhold_sql::SqlStore;
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
@@ -110,7 +110,7 @@ fn replica_gone<T>(before: impl FnOnce(&mut Bench) -> T) -> (Bench, T) {
     (bench, done)
 }
 
-fn commit_that_waits(bench: &mut Bench, store: &MysqlStore, envelope: &Envelope) -> Pending {
+fn commit_that_waits(bench: &mut Bench, store: &SqlStore, envelope: &Envelope) -> Pending {
     let pending = Desk::new().send(store, vec![envelope.clone()]);
     bench.session.wait_for(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'stockhold' AND state LIKE '%semi-sync%'",
@@ -119,7 +119,7 @@ fn commit_that_waits(bench: &mut Bench, store: &MysqlStore, envelope: &Envelope)
 }
 
 /// It had taken effect on this server, and the retry says so.
-fn had_taken_effect(bench: &mut Bench, store: &MysqlStore, again: Envelope) {
+fn had_taken_effect(bench: &mut Bench, store: &SqlStore, again: Envelope) {
     bench.session.run("SET GLOBAL rpl_semi_sync_master_enabled = OFF");
     let key = match &again.command {
         stockhold_domain::Command::Reserve(reserve) => reserve.basket.lines()[0].item.clone(),

@@ -4,12 +4,12 @@ use super::bench::Bench;
 use crate::fixture::{Desk, events, reservation, run, stock};
 use crate::workload::books_balance;
 use stockhold_domain::{Command, Envelope, HoldChange, Instant, ItemKey, Transition, limits};
-use stockhold_sql::mysql::MysqlStore;
+use stockhold_sql::SqlStore;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Query, QueryResult};
 
 /// Items with the longest names that there are.
-fn long_named(store: &MysqlStore, maker: &mut Maker, count: usize) -> Vec<ItemKey> {
+fn long_named(store: &SqlStore, maker: &mut Maker, count: usize) -> Vec<ItemKey> {
     let location = maker::label(&"l".repeat(limits::LABEL_BYTES));
     let key =
         |n| ItemKey::new(&location, &maker::label(&format!("{n:0>width$}", width = limits::LABEL_BYTES)));

@@ -1,17 +1,19 @@
-//! The schema: made once whoever comes first, refused when it is newer, walked by its keys, exact to the byte.
+//! The schema: made once however many instances start, refused when it is newer, walked by its keys, exact to the byte.
 
 use super::bench::Bench;
 use crate::fixture::{item, run, stock};
 use std::thread;
 use stockhold_domain::{Command, ItemKey};
-use stockhold_sql::mysql::{MysqlStore, ROWS, SCHEMA_VERSION, plans};
+use stockhold_sql::SqlStore;
+use stockhold_sql::mysql;
+use stockhold_sql::mysql::{ROWS, SCHEMA_VERSION, plans};
 use stockhold_sql::{MigrationResult, OpenError, Options, migrate, open};
 use stockhold_store::conformance::{Maker, maker};
 
 #[test]
 fn instances_that_start_at_once_make_one_schema() {
     let mut bench = Bench::new();
-    let stores: Vec<MysqlStore> = thread::scope(|scope| {
+    let stores: Vec<SqlStore> = thread::scope(|scope| {
         let starts: Vec<_> = (0..6).map(|_| scope.spawn(|| bench.connect())).collect();
         starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
@@ -64,7 +66,7 @@ fn a_newer_schema_is_refused() {
     bench.session.run("UPDATE stockhold_schema_version SET version = version + 1");
     let newer = OpenError::NewerSchema { found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION };
     let url = bench.database.url();
-    assert_eq!(MysqlStore::open(&url, Options::default()).err(), Some(newer.clone()));
+    assert_eq!(mysql::open(&url, Options::default()).err(), Some(newer.clone()));
     assert_eq!(migrate(&url, Options::default()), Err(newer));
 }
 
@@ -104,12 +106,12 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                  INSERT INTO stockhold_keys SELECT UNHEX(MD5(seq)), seq, '' FROM seq_1_to_20000;
                  INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '', seq % 3,
                      IF(seq % 3, UNHEX(MD5(seq)), NULL), 1, '' FROM seq_1_to_20000;
-                 INSERT INTO stockhold_unit_figures SELECT 'default', seq, seq % 64, 1, 1, 1, 1, seq FROM seq_1_to_20000;
+                 INSERT INTO stockhold_unit_counters SELECT 'default', seq, seq % 64, 1, 1, 1, 1, seq FROM seq_1_to_20000;
                  INSERT INTO stockhold_events SELECT seq, 1, seq, '' FROM seq_1_to_20000",
             );
             bench.session.texts(
                 "ANALYZE TABLE stockhold_items, stockhold_holds, stockhold_active_lines, stockhold_keys, stockhold_events,
-                 stockhold_hold_skus, stockhold_units, stockhold_unit_figures",
+                 stockhold_hold_skus, stockhold_units, stockhold_unit_counters",
             );
         }
         for plan in [2, 40, ROWS].into_iter().flat_map(plans) {

@@ -7,7 +7,7 @@ use crate::fixture::{item, run, stock, wait_until};
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
-use stockhold_sql::mysql::MysqlStore;
+use stockhold_sql::mysql;
 use stockhold_sql::{OpenError, Options};
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
@@ -62,7 +62,7 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     let item_key = stock(&store, &mut maker, "a", 10);
     bench.session.run("SET GLOBAL read_only = ON");
     let reserve = maker.keyed("k", maker::reserve_for(60, &[(&item_key, 1)]));
-    // Its connections find out one after the other, by what they are told when they write.
+    // Its connections find out one after the other, by the error of a write.
     loop {
         let outcome = run(&store, reserve.clone());
         assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
@@ -111,8 +111,7 @@ fn passwords_and_certificates_are_checked_as_the_address_says() {
     let url = |password: &str, host: &str, rest: &str| {
         format!("mysql://stockhold:{password}@{host}:{port}/{name}?{rest}")
     };
-    let open =
-        |host: &str, rest: &str| MysqlStore::open(&url(PASSWORD, host, rest), Options::default()).err();
+    let open = |host: &str, rest: &str| mysql::open(&url(PASSWORD, host, rest), Options::default()).err();
 
     let error = refused(&url("hunter2", "127.0.0.1", ""));
     assert!(matches!(&error, OpenError::Refused(why) if why.contains("denied")), "{error:?}");
@@ -138,7 +137,7 @@ fn a_server_without_tls_is_talked_to_in_the_clear_unless_the_address_insists() {
     let database = server.database();
     let url =
         |rest: &str| format!("mysql://stockhold@127.0.0.1:{}/{}?{rest}", server.port(), database.name());
-    assert_eq!(MysqlStore::open(&url(""), Options::default()).err(), None);
+    assert_eq!(mysql::open(&url(""), Options::default()).err(), None);
     let error = refused(&url("sslmode=require"));
     assert!(matches!(&error, OpenError::Refused(why) if why.contains("TLS")), "{error:?}");
 }

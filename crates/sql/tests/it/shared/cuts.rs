@@ -1,7 +1,7 @@
 //! Connections that are cut at the moments that matter, and a network that is gone for a while.
 
 use super::proxy::{Cut, Proxy};
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{item, run, run_again, stock, wait_until};
 use std::sync::Arc;
 use stockhold_domain::{Envelope, ItemKey, Outcome};

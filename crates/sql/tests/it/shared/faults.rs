@@ -1,7 +1,7 @@
 //! Locks held by others, ids and rows that make no sense.
 
 use super::{later, lock, open};
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::fixture::{Desk, hold, item, reservation, run, stock};
 use std::time::Duration;
 use stockhold_domain::{Envelope, Outcome, Rejection, Status};
@@ -116,7 +116,7 @@ pub(super) fn a_damaged_row_is_never_served<S: Shop>(shop: &mut S) {
     assert!(matches!(outcome, Err(Failure::Internal(_))), "{outcome:?}");
     assert_eq!(item(&*store, &item_key).unwrap().figures.confirmed_sold, 0);
 
-    // Whoever asks beside it has his answer, of another instance too, which does not know any of them.
+    // Other commands of the batch have their answers, also at another instance, which has no hints about them.
     let all = [others[0], damaged, others[1], others[2]];
     for store in [store, shop.store()] {
         let looks = all.map(|id| Request::Query(Query::Reservation(id))).to_vec();

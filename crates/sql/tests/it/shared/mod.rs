@@ -2,15 +2,15 @@
 
 pub(crate) mod proxy;
 
-mod boarding;
 mod conformance;
 pub(crate) mod cuts;
 mod faults;
 mod instances;
+mod late_arrivals;
 mod sweeper;
 mod traffic;
 
-use crate::books::{Shop, for_every_dialect};
+use crate::audit::{Shop, for_every_dialect};
 use std::sync::Arc;
 use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::Options;
@@ -18,7 +18,7 @@ use stockhold_store::Store;
 use stockhold_store::conformance::START;
 
 for_every_dialect! { shared:
-    boarding:
+    late_arrivals:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
@@ -51,12 +51,13 @@ for_every_dialect! { shared:
         confirm_release_and_expiry_at_two_instances_agree_on_one_end
         positions_are_dense_and_follow_each_items_sequence
         two_instances_that_sweep_at_once_expire_each_hold_once
-        a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after;
+        a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after
+        a_record_that_another_instance_is_creating_is_waited_for
+        of_two_instances_that_change_the_same_record_one_succeeds;
     sweeper:
         a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time
         an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket
-        what_is_long_overdue_is_waited_for
-        what_somebody_keeps_locked_is_waited_for_apart_from_all_the_rest
+        a_lock_that_is_never_released_delays_no_other_reservation
         a_hold_that_cannot_be_read_keeps_no_other_from_being_expired
         a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting
         a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet

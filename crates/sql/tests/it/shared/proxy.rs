@@ -50,7 +50,7 @@ struct Shared {
     armed: Mutex<Option<Cut>>,
     /// Connections are neither taken nor kept.
     closed: AtomicBool,
-    /// Of the connections that there are: nothing is passed on any more, and nobody is told.
+    /// Whether open connections forward nothing any more, without being closed.
     deaf: Mutex<Arc<AtomicBool>>,
     sockets: Mutex<Vec<(TcpStream, UnixStream)>>,
 }

@@ -1,7 +1,7 @@
 //! The store's own sweeper.
 
 use super::{later, lock, open};
-use crate::books::Shop;
+use crate::audit::Shop;
 use crate::counts::{self, count};
 use crate::fixture::{Desk, hold, item, reservation, run, stock, wait_until};
 use crate::workload::crowd_while_reserving;
@@ -68,7 +68,6 @@ pub(super) fn an_item_that_somebody_has_locked_stops_neither_the_others_nor_half
     let [a, b, c] = &items;
     let ids = reserve_all(&*store, &mut maker, &[vec![a], vec![a, b], vec![b], vec![c]]);
     let mut holder = lock(shop, a);
-    // Less overdue than what locks are waited for.
     shop.set_clock(later(61));
     wait_until(|| status(&*store, ids[2]) == Status::Expired && status(&*store, ids[3]) == Status::Expired);
     assert_eq!(status(&*store, ids[0]), Status::Active);
@@ -79,38 +78,29 @@ pub(super) fn an_item_that_somebody_has_locked_stops_neither_the_others_nor_half
     shop.audit();
 }
 
-pub(super) fn what_is_long_overdue_is_waited_for<S: Shop>(shop: &mut S) {
-    let store = sweeping(shop);
-    let mut maker = Maker::new(72, "patient-");
-    let item_key = stock(&*store, &mut maker, "a", 100);
-    let ids = reserve_all(&*store, &mut maker, &[vec![&item_key]]);
-    let mut holder = lock(shop, &item_key);
-    shop.set_clock(later(90));
-    // It stands in line for the item, where it would have passed by.
-    shop.wait_until_locked_out(1);
-    holder("COMMIT");
-    wait_until(|| status(&*store, ids[0]) == Status::Expired);
-    shop.audit();
-}
-
-pub(super) fn what_somebody_keeps_locked_is_waited_for_apart_from_all_the_rest<S: Shop>(shop: &mut S) {
+pub(super) fn a_lock_that_is_never_released_delays_no_other_reservation<S: Shop>(shop: &mut S) {
     let (sweep_every, lock_timeout) = (Some(Duration::from_millis(20)), Some(Duration::from_secs(1)));
-    let store = open(shop, Options { sweep_every, lock_timeout, ..shop.options() });
+    let store = open(shop, Options { sweep_every, lock_timeout, sweep_batch: 10, ..shop.options() });
     let mut maker = Maker::new(76, "kept-");
     let items = ["a", "b", "c"].map(|name| stock(&*store, &mut maker, name, 100));
     let [a, b, c] = &items;
-    let ids = reserve_all(&*store, &mut maker, &[vec![a], vec![a, b], vec![b], vec![c]]);
+    // Several pages of locked reservations come before all others.
+    let mut ids = reserve_all(&*store, &mut maker, &vec![vec![a]; 50]);
+    shop.set_clock(later(1));
+    ids.extend(reserve_all(&*store, &mut maker, &[vec![a, b], vec![b], vec![c]]));
     let mut holder = lock(shop, a);
-    // So long overdue that it is waited for, in vain.
+    // A batch of commands claims the item, and waits for its lock.
+    let waiting = Desk::new().send(&*store, vec![maker.wrap(maker::reserve_for(60, &[(a, 1)]))]);
     shop.set_clock(later(90));
-    wait_until(|| status(&*store, ids[2]) == Status::Expired && status(&*store, ids[3]) == Status::Expired);
-    shop.wait_until_locked_out(1);
-    // What falls due meanwhile has its turn too.
+    let [.., both, of_b, of_c] = ids[..] else { panic!("{ids:?}") };
+    wait_until(|| status(&*store, of_b) == Status::Expired && status(&*store, of_c) == Status::Expired);
+    // What falls due meanwhile is expired as well.
     let more = reserve_all(&*store, &mut maker, &[vec![c]]);
     shop.set_clock(later(180));
     wait_until(|| status(&*store, more[0]) == Status::Expired);
-    assert_eq!([ids[0], ids[1]].map(|id| status(&*store, id)), [Status::Active; 2], "never half a basket");
+    assert_eq!([ids[0], both].map(|id| status(&*store, id)), [Status::Active; 2], "never half a basket");
     holder("COMMIT");
+    waiting.wait();
     let swept = run(&*store, maker.wrap(Command::Sweep));
     assert!(swept.is_ok(), "{swept:?}");
     wait_until(|| ids.iter().all(|id| status(&*store, *id) == Status::Expired));

@@ -1,4 +1,4 @@
-//! What comes back from the database: sessions, results, what has to go on, what is answered.
+//! Handles the results of spawned tasks: returns connections, sends replies, and requeues commands that have no result yet.
 
 use super::super::claims::Claims;
 use super::super::combiner::{Batch, BatchTask};
@@ -12,7 +12,7 @@ use crate::engine::meters;
 use crate::engine::options::OpenError;
 use crate::engine::plan::{ReservationRefs, RetryPlan, fitting};
 use crate::engine::reply_batch::ReplyBatch;
-use crate::engine::sweep::{OverdueHold, OverdueScan, SweepRound};
+use crate::engine::sweep::{OverdueHold, OverduePage};
 use std::collections::HashMap;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
@@ -21,7 +21,7 @@ use tokio::task::Id;
 use tokio::time::Instant as Moment;
 
 impl<D: Dialect> Dispatcher<D> {
-    /// Takes a finished task in.
+    /// Handles a finished task.
     pub(super) fn on_task_done(
         &mut self,
         finished: Result<(Id, TaskResult<D::Session>), tokio::task::JoinError>,
@@ -33,6 +33,9 @@ impl<D: Dialect> Dispatcher<D> {
         let running = self.running_tasks.remove(&id);
         if let Some(RunningTask::RunBatch(claims, _) | RunningTask::Sweep(claims, _)) = &running {
             self.combiner.release(claims);
+        }
+        if let Some(RunningTask::Sweep(_, page)) = &running {
+            self.sweeper.end_batch(*page);
         }
         if let (None, Some(RunningTask::LockBatch(claims, _))) = (&finished, &running) {
             self.combiner.release(claims);
@@ -50,22 +53,12 @@ impl<D: Dialect> Dispatcher<D> {
             TaskResult::BatchLocked(session, batch, locked_batch) => {
                 self.on_batch_locked(session, batch, locked_batch);
             }
-            TaskResult::Swept(swept, waited) => {
+            TaskResult::Swept(swept) => {
                 self.return_connection(swept.session);
-                let now = Moment::now();
-                self.sweeper.failed(&swept.failed, now);
+                self.sweeper.failed(&swept.failed, Moment::now());
                 if swept.expired > 0 {
                     self.jobs.number_soon();
                 }
-                if waited {
-                    self.sweeper.has_waited(&swept.locked, now);
-                } else {
-                    self.round.passed += swept.locked.len();
-                    let patient = self.round.patient;
-                    self.sweeper.locked_out(&swept.locked_items, swept.locked, patient, now);
-                    self.end_sweep_of(swept.expired);
-                }
-                self.wait_for_locks();
             }
             TaskResult::Resolved(session, submissions, rows) => {
                 self.resolving = false;
@@ -80,9 +73,9 @@ impl<D: Dialect> Dispatcher<D> {
                 self.slow_reads -= 1;
                 self.return_connection(done);
             }
-            TaskResult::OverdueFound(session, seen) => {
+            TaskResult::OverdueFound(session, page) => {
                 self.return_connection(session);
-                self.begin_sweep(seen);
+                self.begin_page(page);
             }
             TaskResult::Numbered(session) => {
                 self.return_connection(session);
@@ -102,8 +95,8 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// Puts right what a task that panicked had begun. Whoever waited for its answers was told when they were dropped, except
-    /// for sequences, which have commands elsewhere.
+    /// Cleans up after a task that panicked. Its replies were sent when they were dropped, except for sequences, whose other commands
+    /// are elsewhere.
     fn on_task_panicked(&mut self, running: RunningTask) {
         match running {
             RunningTask::Open => {
@@ -118,8 +111,7 @@ impl<D: Dialect> Dispatcher<D> {
                 self.mailbox.begun(counted);
                 self.end_sequences(sequences);
             }
-            RunningTask::Sweep(_, true) => self.sweeper.has_waited(&[], Moment::now()),
-            RunningTask::Sweep(_, false) => self.end_sweep_of(0),
+            RunningTask::Sweep(..) => {}
             RunningTask::QuickReads => self.quick_reads -= 1,
             RunningTask::SlowReads => self.slow_reads -= 1,
             RunningTask::FindOverdue => self.jobs.sweep.done(false),
@@ -156,7 +148,7 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// Takes a session back, or takes note that it is lost.
+    /// Returns a connection to the pool, or records that it was lost.
     fn return_connection(&mut self, session: Option<D::Session>) {
         let lost = session.is_none();
         self.pool.return_connection(session);
@@ -168,7 +160,7 @@ impl<D: Dialect> Dispatcher<D> {
     fn on_resolved(&mut self, submissions: Vec<Submission>, rows: Result<Rows, Failure>) {
         match rows {
             Ok(rows) => {
-                // Not out of what is remembered, which may be less.
+                // Do not use the hints: they may have evicted some of these.
                 let found: HashMap<_, _> =
                     rows.holds.iter().map(|hold| (hold.id, ReservationRefs::by(hold))).collect();
                 for hold in &rows.holds {
@@ -188,7 +180,7 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// What a batch may touch is locked: whoever has come for it since goes along. Or it could not be, which is settled with it.
+    /// The locks of a batch are held: late arrivals may join it. Or they could not be taken, which `run_batch` handles.
     fn on_batch_locked(
         &mut self,
         session: D::Session,
@@ -244,7 +236,7 @@ impl<D: Dialect> Dispatcher<D> {
         self.jobs.number_soon();
         self.combiner.put_back(later);
         if !beyond_submissions.is_empty() {
-            // What it had claimed before is kept: it is why it needs more.
+            // Keep the old claims: the batch still needs them.
             let mut claims = Claims::clone(&batch.claims);
             claims.items.extend(beyond);
             let task = BatchTask::Commands(beyond_submissions);
@@ -255,14 +247,17 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// Whatever is overdue is claimed: at once where nobody works on it, else when whoever does is done.
-    fn begin_sweep(&mut self, scan: OverdueScan) {
-        let OverdueScan { mut due, more, patient, damaged } = scan;
+    /// Makes batches of overdue reservations. Those whose items a running batch has claimed are in batches of their own, which wait
+    /// for it. At most one batch waits for an item.
+    fn begin_page(&mut self, page: OverduePage) {
+        let OverduePage { mut due, damaged, next } = page;
+        let now = Moment::now();
         for id in &damaged {
             report_violation(&format!("reservation {id} can't be read, and so not be expired"));
         }
-        self.sweeper.failed(&damaged, Moment::now());
-        let passed = self.sweeper.pass_by(&mut due);
+        self.sweeper.failed(&damaged, now);
+        self.sweeper.begin_page(next, now);
+        due.retain(|(_, refs)| !refs.items.iter().any(|item| self.combiner.has_waiting_sweep(item)));
         let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
         for one in due {
             match one.1.items.iter().find(|item| self.combiner.is_busy(item)) {
@@ -270,48 +265,19 @@ impl<D: Dialect> Dispatcher<D> {
                 Some(item) => busy.entry(item.clone()).or_default().push(one),
             }
         }
-        self.round = SweepRound { more, passed, patient, ..SweepRound::default() };
         for due in core::iter::once(free).chain(busy.into_values()).flat_map(in_batches) {
-            self.sweep_batch(due, false);
-        }
-        if self.round.batches == 0 {
-            self.end_round();
+            self.add_sweep(due);
         }
     }
 
-    fn sweep_batch(&mut self, due: Vec<OverdueHold>, waits: bool) {
+    fn add_sweep(&mut self, due: Vec<OverdueHold>) {
         let items = due.iter().flat_map(|(_, refs)| refs.items.iter().cloned()).collect();
         self.combiner.add_batch(Batch {
-            task: BatchTask::Sweep { due, waits },
-            claims: Arc::new(Claims::all_of(items)),
+            task: BatchTask::Sweep { due, page: self.sweeper.add_batch() },
+            claims: Arc::new(Claims::of_items(items)),
             plan: RetryPlan::default(),
             attempts: AttemptCounts::default(),
         });
-        self.round.batches += usize::from(!waits);
-    }
-
-    /// One of the round's batches is over.
-    fn end_sweep_of(&mut self, expired: usize) {
-        self.round.batches = self.round.batches.saturating_sub(1);
-        self.round.expired += expired;
-        if self.round.batches == 0 {
-            self.end_round();
-        }
-    }
-
-    /// The next look comes at once only if this one got anywhere: else others are at it.
-    fn end_round(&mut self) {
-        let SweepRound { more, expired, passed, .. } = self.round;
-        self.jobs.sweep.done(more && expired + passed > 0);
-    }
-
-    /// Goes on waiting for what others have locked.
-    fn wait_for_locks(&mut self) {
-        if self.mailbox.is_closed() {
-            self.sweeper.wait_for_nothing();
-        } else if let Some(due) = self.sweeper.next_wait(Moment::now()) {
-            self.sweep_batch(due, true);
-        }
     }
 
     fn refuse(&mut self, submission: Submission, failure: &Failure, replies: &mut ReplyBatch) {
@@ -325,7 +291,7 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// There is no connection and none to be had: nothing was done for anybody.
+    /// Refuses everything that waits: there is no connection, and none can be opened.
     pub(super) fn refuse_all(&mut self, why: &str) {
         let failure = Failure::Unavailable(why.to_owned());
         let mut replies = ReplyBatch::default();
@@ -334,8 +300,7 @@ impl<D: Dialect> Dispatcher<D> {
         for batch in batches {
             match batch.task {
                 BatchTask::Commands(of_batch) => submissions.extend(of_batch),
-                BatchTask::Sweep { waits: true, .. } => self.sweeper.wait_for_nothing(),
-                BatchTask::Sweep { waits: false, .. } => self.end_sweep_of(0),
+                BatchTask::Sweep { page, .. } => self.sweeper.end_batch(page),
             }
         }
         for submission in submissions {
@@ -349,7 +314,7 @@ impl<D: Dialect> Dispatcher<D> {
     }
 }
 
-/// No more lines in one transaction than commands may have.
+/// Splits overdue reservations by the number of lines that fit into one transaction.
 fn in_batches(mut due: Vec<OverdueHold>) -> Vec<Vec<OverdueHold>> {
     let mut batches = Vec::new();
     while !due.is_empty() {

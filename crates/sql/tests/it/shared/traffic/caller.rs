@@ -1,6 +1,6 @@
 //! One caller: what it asks, of whom, and that it asks again elsewhere under the same key.
 
-use super::told::Told;
+use super::replies::RecordedReply;
 use super::{Place, ROWS, SEATS};
 use crate::fixture::{Desk, item};
 use crate::workload::Stores;
@@ -28,7 +28,7 @@ pub(super) struct Caller<'a> {
     paused: Option<Scope>,
     /// How often it has asked: what it asks at once has the same number.
     step: u64,
-    told: Vec<Told>,
+    told: Vec<RecordedReply>,
 }
 
 impl<'a> Caller<'a> {
@@ -38,7 +38,7 @@ impl<'a> Caller<'a> {
     }
 
     /// What it was told, in the order asked.
-    pub(super) fn call(mut self, rounds: i64) -> Vec<Told> {
+    pub(super) fn call(mut self, rounds: i64) -> Vec<RecordedReply> {
         for round in 0..rounds {
             self.round(round);
             self.place.rounds.fetch_add(1, Ordering::SeqCst);
@@ -82,8 +82,8 @@ impl<'a> Caller<'a> {
         self.is_no_prophecy(shown.at);
     }
 
-    /// Asks all of them at once and waits for all. Whatever stores have to begin anew is theirs to see to: no failure is one
-    /// that a caller is told.
+    /// Sends all requests at once and waits for all replies. The stores have to retry by themselves: a caller never gets a
+    /// failure.
     fn ask(&mut self, asks: Vec<(usize, Vec<Envelope>)>) {
         self.step += 1;
         let sent: Vec<_> = asks
@@ -93,7 +93,7 @@ impl<'a> Caller<'a> {
         for (at, envelopes, pending) in sent {
             for (asked, outcome) in envelopes.into_iter().zip(pending.outcomes()) {
                 let outcome = outcome.unwrap_or_else(|failure| panic!("{failure:?} of {:?}", asked.command));
-                let told = Told { step: self.step, at, asked, outcome };
+                let told = RecordedReply { step: self.step, at, asked, outcome };
                 if let Some(hold) = told.hold() {
                     let newest = hold.closing.as_ref().map_or(hold.terms.created_at, |closing| closing.at);
                     self.is_no_prophecy(newest);
@@ -107,7 +107,7 @@ impl<'a> Caller<'a> {
     /// Asks for something that nobody asks for, under the key of a reservation that was just made.
     fn use_a_key_for_something_else(&mut self, at: usize, key: &impl Fn(usize) -> String) {
         let mut answers = self.told.iter().filter(|told| told.step == self.step);
-        let made = |told: &Told| {
+        let made = |told: &RecordedReply| {
             matches!((&told.asked.command, &told.outcome), (Command::Reserve(_), Outcome::Done(_)))
         };
         let Some(made) = answers.position(made) else { return };
@@ -163,7 +163,10 @@ impl<'a> Caller<'a> {
         let Command::AdjustStock(adjust) = maker::adjust(&self.some_item(), self.random.pick(&DELTAS)) else {
             unreachable!("an adjustment")
         };
-        let expected = self.random.one_in(4).then(|| Precondition::version(1));
+        let expected = self
+            .random
+            .one_in(4)
+            .then(|| if self.random.one_in(2) { Precondition::Exists } else { Precondition::version(1) });
         Command::AdjustStock(AdjustStock { expected, ..adjust })
     }
 

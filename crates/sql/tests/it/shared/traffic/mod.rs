@@ -1,18 +1,19 @@
 //! Half an hour of everything that callers do, at several instances over few items, whatever the dialect: the clock runs on
 //! while they are at it, holds fall due, every instance sweeps, and somebody follows the events. What must be true afterwards
-//! stands in `told`.
+//! is in `replies`.
 //!
 //! Half an hour passes on the clock that the database shows: as many requests as come to it in seconds, a few thousand.
 
 mod caller;
-mod told;
+mod replies;
 
 use super::open;
-use crate::books::{Shop, adds_up};
+use crate::audit::{Shop, adds_up};
 use crate::fixture::{events, item, run};
-use crate::halls::hall;
+use crate::unit_items::hall;
 use crate::workload::{Stores, books_balance, makers, read_along};
 use caller::Caller;
+use replies::RecordedReply;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -21,7 +22,6 @@ use stockhold_domain::{Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
-use told::Told;
 
 const MINUTE: i64 = 60_000_000;
 /// How far the clock moves while callers are at it.
@@ -110,10 +110,10 @@ fn half_an_hour<S: Shop>(shop: &mut S, instances: i64, seed: u64) {
     let store = shop.store();
     let rows = events(&*store);
     assert!(read == rows, "each event was read once, in order, while they came");
-    let acknowledged: Vec<_> = told.iter().flatten().filter_map(Told::hold).cloned().collect();
+    let acknowledged: Vec<_> = told.iter().flatten().filter_map(RecordedReply::hold).cloned().collect();
     books_balance(&*store, &rows, &acknowledged);
-    told::follows(&*store, &place, &rows, &told);
-    told::everything_happened(&rows, &told);
+    replies::follows(&*store, &place, &rows, &told);
+    replies::everything_happened(&rows, &told);
     shop.audit();
     assert_eq!(adds_up(shop).events, rows.len() as u64);
 }
@@ -124,7 +124,7 @@ fn serve<S: Shop>(
     shop: &mut S,
     stores: &[Arc<dyn Store>],
     seed: u64,
-) -> (Vec<Vec<Told>>, Vec<EventRow>, Place) {
+) -> (Vec<Vec<RecordedReply>>, Vec<EventRow>, Place) {
     let stores: Vec<&dyn Store> = stores.iter().map(|store| &**store).collect();
     let mut makers = makers(CALLERS, seed, "traffic-");
     let place = Place::open(&stores, &mut makers[0]);

@@ -1,0 +1,226 @@
+-- Schema version 1, for MySQL and MariaDB. Tables live in the database that the address names, under a prefix of their own. All
+-- of it is binary: default collations merge `abc`, `ABC` and `abc `. Instants are microseconds since 1970. The CHECK
+-- constraints are assertions behind the rules, never rules: one that fires is a bug. There are no foreign keys: the rules
+-- see to it, on the hot path for less. InnoDB keeps a table's rows in the order of its primary key, so a key that grows with
+-- time appends, and `bucket`, which PostgreSQL's tables begin with, would scatter. Statements can be run twice: DDL is not
+-- transactional, and what was cut off is begun again.
+
+-- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
+-- changes, and the columns that change have a fixed size, so an update is made in place. Removed with its item only.
+CREATE TABLE IF NOT EXISTS stockhold_items (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    mode TINYINT NOT NULL,
+    total_units BIGINT NOT NULL,
+    confirmed_sold BIGINT NOT NULL,
+    held BIGINT NOT NULL,
+    active BIGINT NOT NULL,
+    sequence BIGINT NOT NULL,
+    decided_at BIGINT NOT NULL,
+    -- Not a figure that anything is added to, and not bounded by the rules.
+    safety_stock BIGINT UNSIGNED NOT NULL,
+    default_ttl BIGINT NULL,
+    max_hold BIGINT NULL,
+    metadata BLOB NULL,
+    version BIGINT NOT NULL,
+    paused TINYINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    -- The batch of events that changed it last: since it always changes, a row that was updated can be distinguished from one that was not.
+    serial BIGINT UNSIGNED NOT NULL,
+    PRIMARY KEY (location, sku),
+    CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
+    CONSTRAINT stockhold_items_never_oversold
+        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
+    CONSTRAINT stockhold_items_active_within_held CHECK (active >= 0 AND active <= held),
+    CONSTRAINT stockhold_items_counted_up CHECK (sequence >= 1 AND version >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. An id
+-- sorts by the time it was made, so rows are appended. `history` is the serials of its batches of events, 8 bytes each. `sku` is
+-- its first line's. Kept until it has ended and is archived.
+CREATE TABLE IF NOT EXISTS stockhold_holds (
+    id BINARY(16) NOT NULL,
+    status TINYINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    owner_id VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    history MEDIUMBLOB NOT NULL,
+    body MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (id),
+    -- Lists, the newest first.
+    KEY holds_by_owner (owner_id, id),
+    KEY holds_by_sku (sku, id),
+    CONSTRAINT stockhold_holds_status CHECK (status BETWEEN 0 AND 3),
+    CONSTRAINT stockhold_holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
+    CONSTRAINT stockhold_holds_history CHECK (OCTET_LENGTH(history) >= 8 AND OCTET_LENGTH(history) % 8 = 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- The SKUs of a reservation's other lines, for the same lists. Most reservations have one line and no row here. Kept as long as
+-- the reservation.
+CREATE TABLE IF NOT EXISTS stockhold_hold_skus (
+    id BINARY(16) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    PRIMARY KEY (id, sku),
+    KEY hold_skus_by_sku (sku, id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
+-- the primary key. `quantity` lets an audit compare the sum with the item's `held`. `due` is the deadline once more, on
+-- one line of each reservation only: its index is what the sweeper reads.
+CREATE TABLE IF NOT EXISTS stockhold_active_lines (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    expires_at BIGINT NOT NULL,
+    id BINARY(16) NOT NULL,
+    quantity BIGINT NOT NULL,
+    due BIGINT NULL,
+    PRIMARY KEY (location, sku, expires_at, id),
+    KEY active_lines_due (due, id),
+    CONSTRAINT stockhold_active_lines_quantity CHECK (quantity >= 1),
+    CONSTRAINT stockhold_active_lines_due CHECK (due IS NULL OR due = expires_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept for the configured
+-- retention, at least 24 hours.
+CREATE TABLE IF NOT EXISTS stockhold_keys (
+    hash BINARY(16) NOT NULL,
+    used_at BIGINT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (hash),
+    -- The oldest keys are deleted first.
+    KEY keys_by_use (used_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Pauses of everything (the empty location, which no label is) and of locations. The row of everything is always there:
+-- a reader of pauses locks it against writers.
+CREATE TABLE IF NOT EXISTS stockhold_pauses (
+    location VARBINARY(128) NOT NULL,
+    paused TINYINT NOT NULL,
+    PRIMARY KEY (location)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
+
+-- Records: small things that are no stock, such as API keys. A deleted record keeps its row without a value, so that its versions
+-- are never used again. Kept for good.
+CREATE TABLE IF NOT EXISTS stockhold_records (
+    kind VARBINARY(32) NOT NULL,
+    id VARBINARY(128) NOT NULL,
+    version BIGINT NOT NULL,
+    -- A value may have 65,536 bytes, which is one more than a BLOB may.
+    value MEDIUMBLOB,
+    PRIMARY KEY (kind, id),
+    CONSTRAINT records_version CHECK (version >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
+-- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
+-- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is
+-- archived: state is the fold of all events, or of the balances of the archived ones and the events after them. `NULL` sorts
+-- first, so one index has both the events without a position and the others by their positions.
+CREATE TABLE IF NOT EXISTS stockhold_events (
+    serial BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    event_count BIGINT NOT NULL,
+    last_position BIGINT NULL,
+    body MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (serial),
+    UNIQUE KEY events_by_position (last_position),
+    CONSTRAINT stockhold_events_count CHECK (event_count >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+CREATE TABLE IF NOT EXISTS stockhold_sequencer (
+    one TINYINT NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (one),
+    CONSTRAINT stockhold_sequencer_one CHECK (one = 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_sequencer (one, position) VALUES (1, 0);
+
+-- Up to which position events have left for an archive, with the reservations that had ended by then; the newest instant among
+-- them. Its row's lock lets one archive at a time. `key_retention` is the longest time, in microseconds, for which any instance
+-- has kept idempotency keys: nobody forgets them sooner.
+CREATE TABLE IF NOT EXISTS stockhold_archived (
+    one TINYINT NOT NULL,
+    position BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    key_retention BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (one),
+    CONSTRAINT stockhold_archived_one CHECK (one = 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_archived (one, position, at) VALUES (1, 0, 0);
+
+-- The items as the archived events left them, and the units that archived reservations have sold.
+-- Removed with its item only.
+CREATE TABLE IF NOT EXISTS stockhold_archived_items (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    sold BIGINT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (location, sku),
+    CONSTRAINT stockhold_archived_items_sold CHECK (sold >= 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- The pauses after those events.
+CREATE TABLE IF NOT EXISTS stockhold_archived_pauses (
+    location VARBINARY(128) NOT NULL,
+    paused TINYINT NOT NULL,
+    PRIMARY KEY (location)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- Units with ids: seats, slots, serials. Of an item that has them the row of items keeps no figures (its `sequence` stays at 1), so
+-- that no claim writes or locks it: they are sums over `stockhold_unit_counters`.
+
+-- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
+-- held, 2 sold. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- Kept until it is retired.
+CREATE TABLE IF NOT EXISTS stockhold_units (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    id VARBINARY(128) NOT NULL,
+    position BIGINT NOT NULL,
+    section VARBINARY(128) NULL,
+    seat_row VARBINARY(128) NULL,
+    seat_number VARBINARY(128) NULL,
+    attributes BLOB NOT NULL,
+    status TINYINT NOT NULL,
+    reservation BINARY(16) NULL,
+    version BIGINT NOT NULL,
+    history VARBINARY(512) NOT NULL,
+    PRIMARY KEY (location, sku, id),
+    -- The free ones in the order of claims, without a sort.
+    KEY units_in_order (location, sku, status, position, id),
+    CONSTRAINT stockhold_units_status CHECK (status BETWEEN 0 AND 2),
+    CONSTRAINT stockhold_units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
+    CONSTRAINT stockhold_units_counted_up CHECK (version >= 1 AND position >= 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
+-- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Removed with its item only.
+CREATE TABLE IF NOT EXISTS stockhold_unit_counters (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    counter_shard SMALLINT NOT NULL,
+    total_units BIGINT NOT NULL,
+    held BIGINT NOT NULL,
+    confirmed_sold BIGINT NOT NULL,
+    active BIGINT NOT NULL,
+    decided_at BIGINT NOT NULL,
+    PRIMARY KEY (location, sku, counter_shard)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- The ledger of sales: one row for each unit that a reservation has sold, closed when it came back. `is_open` is 1 or NULL, and
+-- its index is what lets a unit be sold at most once at a time, whatever anybody does. Closed ones are kept as long as their
+-- reservation, open ones as long as the unit is sold.
+CREATE TABLE IF NOT EXISTS stockhold_unit_sales (
+    location VARBINARY(128) NOT NULL,
+    sku VARBINARY(128) NOT NULL,
+    unit_id VARBINARY(128) NOT NULL,
+    reservation BINARY(16) NOT NULL,
+    sold_at BIGINT NOT NULL,
+    returned_at BIGINT NULL,
+    is_open TINYINT NULL,
+    PRIMARY KEY (location, sku, unit_id, reservation),
+    UNIQUE KEY unit_sales_once (location, sku, unit_id, is_open),
+    CONSTRAINT stockhold_unit_sales_in_order CHECK (returned_at >= sold_at),
+    CONSTRAINT stockhold_unit_sales_open
+        CHECK ((is_open IS NOT NULL) = (returned_at IS NULL) AND (is_open IS NULL OR is_open = 1))
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;

@@ -1,0 +1,238 @@
+-- Schema version 1. Keys of tables that are spread start with `bucket`, so that a distributed engine can place them; texts
+-- are compared byte by byte; instants are microseconds since 1970. The CHECK constraints are assertions about the
+-- rules, never rules: one that fires is a bug. There are no foreign keys: the rules guarantee the references at a lower cost on the hot path.
+
+-- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
+-- changes, and room is left on the page, so an update writes one row version and no index. Removed with its item only.
+CREATE TABLE stockhold.items (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    mode smallint NOT NULL,
+    total_units bigint NOT NULL,
+    confirmed_sold bigint NOT NULL,
+    held bigint NOT NULL,
+    active bigint NOT NULL,
+    sequence bigint NOT NULL,
+    decided_at bigint NOT NULL,
+    -- Not a figure that anything is added to, and not bounded by the rules.
+    safety_stock numeric(20) NOT NULL,
+    default_ttl bigint,
+    max_hold bigint,
+    metadata bytea,
+    version bigint NOT NULL,
+    paused boolean NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (bucket, location, sku),
+    CONSTRAINT items_mode CHECK (mode IN (0, 1)),
+    CONSTRAINT items_never_oversold
+        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
+    CONSTRAINT items_active_within_held CHECK (active >= 0 AND active <= held),
+    CONSTRAINT items_counted_up CHECK (sequence >= 1 AND version >= 1 AND safety_stock >= 0)
+) WITH (fillfactor = 50);
+
+-- Lists of items, in order of location and SKU.
+CREATE INDEX items_shelf ON stockhold.items (location, sku);
+
+-- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. What
+-- changes is in no index, as with items. `history` is the serials of its batches of events, 8 bytes each. `sku` is its first
+-- line's. Kept until it has ended and is archived.
+CREATE TABLE stockhold.holds (
+    bucket smallint NOT NULL,
+    id uuid NOT NULL,
+    status smallint NOT NULL,
+    expires_at bigint NOT NULL,
+    owner_id text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    history bytea NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (bucket, id),
+    CONSTRAINT holds_status CHECK (status BETWEEN 0 AND 3),
+    CONSTRAINT holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
+    CONSTRAINT holds_history CHECK (octet_length(history) >= 8 AND octet_length(history) % 8 = 0)
+) WITH (fillfactor = 70);
+
+-- Lists, the newest first: an id sorts by the time it was made.
+CREATE INDEX holds_by_owner ON stockhold.holds (owner_id, id);
+CREATE INDEX holds_by_id ON stockhold.holds (id);
+CREATE INDEX holds_by_sku ON stockhold.holds (sku, id);
+
+-- The SKUs of a reservation's other lines, for the same lists. Most reservations have one line and no row here. Kept as long as
+-- the reservation.
+CREATE TABLE stockhold.hold_skus (
+    bucket smallint NOT NULL,
+    id uuid NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    PRIMARY KEY (bucket, id, sku)
+);
+CREATE INDEX hold_skus_by_sku ON stockhold.hold_skus (sku, id);
+
+-- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
+-- the primary key. Lines span items, so an index over `holds` can't answer that, and an index over an array of items
+-- can't answer it in order. `quantity` lets an audit compare the sum with the item's `held`. A queue, so it is vacuumed often.
+CREATE TABLE stockhold.active_lines (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    expires_at bigint NOT NULL,
+    id uuid NOT NULL,
+    quantity bigint NOT NULL,
+    leads boolean NOT NULL,
+    PRIMARY KEY (bucket, location, sku, expires_at, id),
+    CONSTRAINT active_lines_quantity CHECK (quantity >= 1)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- What the sweeper reads: active reservations by deadline, each once.
+CREATE INDEX active_lines_due ON stockhold.active_lines (expires_at, id) WHERE leads;
+
+-- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept for the configured
+-- retention, at least 24 hours.
+CREATE TABLE stockhold.keys (
+    bucket smallint NOT NULL,
+    hash bytea NOT NULL,
+    used_at bigint NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (bucket, hash),
+    CONSTRAINT keys_hash CHECK (octet_length(hash) = 16)
+);
+
+-- The oldest keys are deleted first.
+CREATE INDEX keys_by_use ON stockhold.keys (used_at);
+
+-- Pauses of everything (the empty location, which no label is) and of locations. Not spread. A reader locks the table
+-- against writers, and no row.
+CREATE TABLE stockhold.pauses (
+    location text COLLATE "C" PRIMARY KEY,
+    paused boolean NOT NULL
+);
+
+-- Records: small things that are no stock, such as API keys. Not spread, since there are few. A deleted record keeps its row
+-- without a value, so that its versions are never used again. Kept for good.
+CREATE TABLE stockhold.records (
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    value bytea,
+    PRIMARY KEY (kind, id),
+    CONSTRAINT records_version CHECK (version >= 1)
+);
+
+-- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
+-- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
+-- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of
+-- all events, or of the balances of the archived ones and the events after them.
+CREATE SEQUENCE stockhold.event_serial;
+CREATE TABLE stockhold.events (
+    bucket smallint NOT NULL,
+    serial bigint NOT NULL,
+    count bigint NOT NULL,
+    last_position bigint,
+    body bytea NOT NULL,
+    PRIMARY KEY (bucket, serial),
+    CONSTRAINT events_count CHECK (count >= 1),
+    CONSTRAINT events_bucket CHECK (bucket = serial % 1024)
+);
+-- Large bodies are compressed before they are written: a second compression would only cost time.
+ALTER TABLE stockhold.events ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE INDEX events_unnumbered ON stockhold.events (serial) WHERE last_position IS NULL;
+CREATE UNIQUE INDEX events_by_position ON stockhold.events (last_position) WHERE last_position IS NOT NULL;
+
+CREATE TABLE stockhold.sequencer (
+    one boolean PRIMARY KEY DEFAULT true,
+    position bigint NOT NULL,
+    CONSTRAINT sequencer_one CHECK (one)
+);
+INSERT INTO stockhold.sequencer (position) VALUES (0);
+
+-- Up to which position events have left for an archive, with the reservations that had ended by then; the newest instant among
+-- them. Its row's lock lets one archive at a time. `key_retention` is the longest time, in microseconds, for which any instance
+-- has kept idempotency keys: nobody forgets them sooner.
+CREATE TABLE stockhold.archived (
+    one boolean PRIMARY KEY DEFAULT true,
+    position bigint NOT NULL,
+    at bigint NOT NULL,
+    key_retention bigint NOT NULL DEFAULT 0,
+    CONSTRAINT archived_one CHECK (one)
+);
+INSERT INTO stockhold.archived (position, at) VALUES (0, 0);
+
+-- The items as the archived events left them, and the units that archived reservations have sold.
+-- Removed with its item only.
+CREATE TABLE stockhold.archived_items (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    sold bigint NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (bucket, location, sku),
+    CONSTRAINT archived_items_sold CHECK (sold >= 0)
+);
+
+-- The pauses after those events.
+CREATE TABLE stockhold.archived_pauses (
+    location text COLLATE "C" PRIMARY KEY,
+    paused boolean NOT NULL
+);
+
+-- Units with ids: seats, slots, serials. Of an item that has them the row in `items` keeps no figures (its `sequence` stays at
+-- 1), so that no claim writes or locks it: they are sums over `unit_counters`.
+
+-- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
+-- held, 2 sold. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- Kept until it is retired.
+CREATE TABLE stockhold.units (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    position bigint NOT NULL,
+    section text COLLATE "C",
+    seat_row text COLLATE "C",
+    seat_number text COLLATE "C",
+    attributes bytea NOT NULL,
+    status smallint NOT NULL,
+    reservation uuid,
+    version bigint NOT NULL,
+    history bytea NOT NULL,
+    PRIMARY KEY (bucket, location, sku, id),
+    CONSTRAINT units_history CHECK (octet_length(history) <= 512 AND octet_length(history) % 8 = 0),
+    CONSTRAINT units_status CHECK (status BETWEEN 0 AND 2),
+    CONSTRAINT units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
+    CONSTRAINT units_counted_up CHECK (version >= 1 AND position >= 0)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- The free ones in the order of claims, without a sort. `status` stands first, so that no planner looks units up by it whose ids
+-- are given.
+CREATE INDEX units_in_order ON stockhold.units (status, bucket, location, sku, position, id);
+
+-- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
+-- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Removed with its item only.
+CREATE TABLE stockhold.unit_counters (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    counter_shard smallint NOT NULL,
+    total_units bigint NOT NULL,
+    held bigint NOT NULL,
+    confirmed_sold bigint NOT NULL,
+    active bigint NOT NULL,
+    decided_at bigint NOT NULL,
+    PRIMARY KEY (bucket, location, sku, counter_shard)
+) WITH (fillfactor = 50);
+
+-- The ledger of sales: one row for each unit that a reservation has sold, closed when it came back. Closed ones are kept as long
+-- as their reservation, open ones as long as the unit is sold.
+CREATE TABLE stockhold.unit_sales (
+    bucket smallint NOT NULL,
+    location text COLLATE "C" NOT NULL,
+    sku text COLLATE "C" NOT NULL,
+    unit_id text COLLATE "C" NOT NULL,
+    reservation uuid NOT NULL,
+    sold_at bigint NOT NULL,
+    returned_at bigint,
+    PRIMARY KEY (bucket, location, sku, unit_id, reservation),
+    CONSTRAINT unit_sales_in_order CHECK (returned_at >= sold_at)
+);
+
+-- This index makes sure that a unit is sold at most once at a time.
+CREATE UNIQUE INDEX unit_sales_once ON stockhold.unit_sales (bucket, location, sku, unit_id) WHERE returned_at IS NULL;
