@@ -53,7 +53,10 @@ pub fn check_successor(before: &NaiveState, after: &NaiveState) -> Result<(), St
 
 /// Whether an item was deleted and made again since.
 fn is_another(before: &Item, after: &Item) -> bool {
-    let begun_anew = after.version <= before.version && after.figures.sequence < before.figures.sequence;
+    // Deleted and made again at one instant: only its counters begin anew, with the first transition at the least.
+    let begun_anew = after.version <= before.version
+        && (after.figures.sequence < before.figures.sequence
+            || (after.figures.sequence == 1 && after.figures.at == after.created_at));
     after.created_at != before.created_at || (begun_anew && before.figures.confirmed_sold == 0)
 }
 
