@@ -54,6 +54,9 @@ pub struct Flags {
     /// Refuse new reservations while the disk has less free space than this [default: 256]
     #[arg(long, value_name = "MIB")]
     free_space_floor_mib: Option<u64>,
+    /// File with the root key, which has every scope. It can also be given as STOCKHOLD_ROOT_KEY [default: none]
+    #[arg(long, value_name = "FILE")]
+    root_key_file: Option<PathBuf>,
     /// trace, debug, info, warn, error, or a list of target=level [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
@@ -114,6 +117,7 @@ impl Flags {
         named("max_hold_seconds", max_hold_seconds.is_some());
         named("key_retention_hours", key_retention_hours.is_some());
         named("free_space_floor_mib", free_space_floor_mib.is_some());
+        named("root_key_file", self.root_key_file.is_some());
         named("log_level", self.log_level.is_some());
         named("log_format", self.log_format.is_some());
         override_with(&mut config.listen, *listen);
@@ -127,6 +131,7 @@ impl Flags {
         override_with(&mut config.max_hold_seconds, *max_hold_seconds);
         override_with(&mut config.key_retention_hours, *key_retention_hours);
         override_with(&mut config.free_space_floor_mib, *free_space_floor_mib);
+        override_with(&mut config.access.root_key_file, self.root_key_file.clone().map(Some));
         override_with(&mut config.log_level, self.log_level.clone());
         override_with(&mut config.log_format, self.log_format);
     }

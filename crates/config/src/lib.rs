@@ -2,17 +2,22 @@
 //!
 //! It opens no store and starts nothing.
 
+mod access;
 mod advice;
 pub mod exit;
 mod flags;
 mod log_level;
+mod secret;
 mod settings;
 mod sources;
 mod store_address;
 mod store_options;
+mod tables;
 
+pub use access::{AccessSettings, IssuerSettings, Rate, RateLimitSettings, credentials_hint};
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
 pub use log_level::check as check_log_level;
+pub use secret::SecretText;
 pub use settings::{Config, FILE, LocationTimes, LogFormat};
 pub use sources::PREFIX;
 pub use store_address::StoreAddress;

@@ -1,6 +1,7 @@
 //! The settings, their defaults and their limits. The sources of a value, from the strongest: flags, `STOCKHOLD_*` variables,
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
+use crate::access::AccessSettings;
 use crate::store_address::StoreAddress;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
@@ -14,7 +15,7 @@ use stockhold_embedded::Options;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 14] = [
+pub(crate) const KEYS: [&str; 21] = [
     "listen",
     "admin_listen",
     "store",
@@ -28,8 +29,17 @@ pub(crate) const KEYS: [&str; 14] = [
     "free_space_floor_mib",
     "log_level",
     "log_format",
+    "root_key",
+    "root_key_file",
+    "allowed_origins",
+    "trusted_proxies",
+    "forwarded_header",
     "locations",
+    "issuers",
+    "rate_limits",
 ];
+/// Settings that are tables of the file.
+pub(crate) const TABLES: [&str; 3] = ["locations", "issuers", "rate_limits"];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
 /// Most worker threads.
@@ -65,6 +75,9 @@ pub struct Config {
     pub log_level: String,
     /// `text` or `json`.
     pub log_format: LogFormat,
+    /// Credentials, origins, proxies and rate limits.
+    #[serde(flatten)]
+    pub access: AccessSettings,
     /// Locations with their own times.
     pub locations: BTreeMap<String, LocationTimes>,
     /// Warnings about environment variables that look like settings and are none.
@@ -112,6 +125,7 @@ impl Default for Config {
             free_space_floor_mib: Options::MIN_FREE_BYTES >> 20,
             log_level: "info".to_owned(),
             log_format: LogFormat::Text,
+            access: AccessSettings::default(),
             locations: BTreeMap::new(),
             ignored: Vec::new(),
         }
@@ -130,15 +144,7 @@ impl Config {
             let what = format!("listen and admin_listen are both {}: give each its own port", self.listen);
             return Err(("admin_listen", what));
         }
-        // The admin listener shows only health and metrics, so it may have any address.
-        if !self.listen.ip().is_loopback() {
-            let what = format!(
-                "listen {}: without credentials the API listens on loopback only, because everybody who reaches it may do \
-                 anything; use 127.0.0.1, and a proxy that authenticates callers",
-                self.listen
-            );
-            return Err(("listen", what));
-        }
+        self.access.check()?;
         if self.threads > THREADS {
             return Err(("threads", format!("threads {}: must be at most {THREADS}", self.threads)));
         }

@@ -3,7 +3,9 @@
 //!
 //! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
 
-use crate::settings::{Config, KEYS, LocationTimes, LogFormat};
+use crate::secret::SecretText;
+use crate::settings::{Config, KEYS, LogFormat, TABLES};
+use crate::tables;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -11,8 +13,9 @@ use toml_edit::{ImDocument, Item, TableLike};
 
 /// Beginning of the variables that set a key.
 pub const PREFIX: &str = "STOCKHOLD_";
-/// Variables with this beginning that are read elsewhere: the file, the server that tools talk to, and the target of a copy.
-const OTHER_VARIABLES: [&str; 3] = ["CONFIG", "SERVER", "COPY_TO"];
+/// Variables with this beginning that are read elsewhere: the file, the server that tools talk to and their
+/// credential, and the target of a copy.
+const OTHER_VARIABLES: [&str; 6] = ["CONFIG", "SERVER", "COPY_TO", "API_KEY", "API_KEY_FILE", "CA_FILE"];
 /// What Kubernetes appends to the name of a Service, in the variables that it sets for every container.
 const KUBERNETES_SUFFIXES: [&str; 4] = ["SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_"];
 /// Smallest similarity of a name that is suggested instead of an unknown one, from 0 to 1.
@@ -25,32 +28,46 @@ pub(crate) enum Value {
     Text(String),
     /// A whole number of a file.
     Integer(i64),
+    /// Texts in brackets.
+    List(Vec<String>),
     /// Anything else of a file, as it is written there.
     Other(String),
 }
 
 impl Value {
-    fn text(&self) -> Result<String, String> {
+    pub(crate) fn text(&self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
             Self::Integer(number) => Err(format!("must be a text in quotation marks, found {number}")),
+            Self::List(list) => Err(format!("must be a text in quotation marks, found {list:?}")),
             Self::Other(other) => Err(format!("must be a text in quotation marks, found {other}")),
         }
     }
 
+    /// A list of texts. A variable has commas between them.
+    pub(crate) fn list(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::List(list) => Ok(list.clone()),
+            Self::Text(text) => Err(format!("must be a list like [{text:?}], found {text:?}")),
+            Self::Integer(number) => Err(format!("must be a list of texts in brackets, found {number}")),
+            Self::Other(other) => Err(format!("must be a list of texts in brackets, found {other}")),
+        }
+    }
+
     /// A whole number. A file must write it without quotation marks.
-    fn number<T: TryFrom<u64>>(&self, from_file: bool) -> Result<T, String> {
+    pub(crate) fn number<T: TryFrom<u64>>(&self, from_file: bool) -> Result<T, String> {
         let number = match self {
             Self::Integer(number) => u64::try_from(*number).ok(),
             Self::Text(text) if from_file => {
                 return Err(format!("must be a whole number without quotation marks, found {text:?}"));
             }
             Self::Text(text) => text.parse().ok(),
-            Self::Other(_) => None,
+            Self::List(_) | Self::Other(_) => None,
         };
         let found = || match self {
             Self::Text(text) => format!("{text:?}"),
             Self::Integer(number) => number.to_string(),
+            Self::List(list) => format!("{list:?}"),
             Self::Other(other) => other.clone(),
         };
         let number = number.ok_or_else(|| format!("must be a whole number, 0 or more, found {}", found()))?;
@@ -95,10 +112,28 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
                 other => return Err(format!("must be text or json, found {other:?}")),
             };
         }
-        "locations" => return Err("can only be set in the configuration file".to_owned()),
+        "root_key" => config.access.root_key = Some(SecretText::new(secret_text(value)?)),
+        "root_key_file" => config.access.root_key_file = Some(value.text()?.into()),
+        "allowed_origins" => config.access.allowed_origins = list(value, from_file)?,
+        "trusted_proxies" => config.access.trusted_proxies = list(value, from_file)?,
+        "forwarded_header" => config.access.forwarded_header = value.text()?.to_ascii_lowercase(),
+        key if TABLES.contains(&key) => return Err("can only be set in the configuration file".to_owned()),
         _ => return Err("is not a setting".to_owned()),
     }
     Ok(())
+}
+
+/// A secret. An error repeats nothing of it.
+fn secret_text(value: &Value) -> Result<String, String> {
+    value.text().map_err(|_| "must be a text in quotation marks".to_owned())
+}
+
+/// A list of a file, or one of a variable, which has commas between its elements.
+fn list(value: &Value, from_file: bool) -> Result<Vec<String>, String> {
+    match value {
+        Value::Text(text) if !from_file => tables::split_list(text).list(),
+        value => value.list(),
+    }
 }
 
 /// What reading sources has come to: where each key was set, and what is wrong.
@@ -132,52 +167,15 @@ impl Sources {
                 self.errors.push(format!("{}: {}", place(at), unknown(name, &KEYS)));
                 continue;
             };
-            let read = match (key, item.as_table_like()) {
-                ("locations", Some(locations)) => {
-                    self.read_locations(config, locations, &place);
-                    Ok(())
-                }
-                ("locations", None) => Err("must be tables like [locations.hub]".to_owned()),
-                _ => set(config, key, &value_of(item), true),
+            let read = if TABLES.contains(&key) {
+                tables::read(self, config, key, item, &place)
+            } else {
+                set(config, key, &value_of(item), true)
             };
             match read {
                 Ok(()) => drop(self.origins.insert(key, place(at))),
                 Err(what) => self.errors.push(format!("{}: {key}: {what}", place(at))),
             }
-        }
-    }
-
-    fn read_locations(
-        &mut self,
-        config: &mut Config,
-        locations: &dyn TableLike,
-        place: &dyn Fn(usize) -> String,
-    ) {
-        for (location, item) in locations.iter() {
-            let Some(table) = item.as_table_like() else {
-                let at = place(span_of(locations, location));
-                self.errors.push(format!("{at}: locations.{location}: must be a table"));
-                continue;
-            };
-            let mut times = LocationTimes::default();
-            for (name, item) in table.iter() {
-                let at = place(span_of(table, name));
-                let (known, field) = match name {
-                    "default_ttl_seconds" => (true, &mut times.default_ttl_seconds),
-                    "max_hold_seconds" => (true, &mut times.max_hold_seconds),
-                    _ => (false, &mut times.default_ttl_seconds),
-                };
-                if !known {
-                    let what = unknown(name, &["default_ttl_seconds", "max_hold_seconds"]);
-                    self.errors.push(format!("{at}: locations.{location}: {what}"));
-                    continue;
-                }
-                match value_of(item).number(true) {
-                    Ok(seconds) => *field = Some(seconds),
-                    Err(what) => self.errors.push(format!("{at}: locations.{location}.{name}: {what}")),
-                }
-            }
-            config.locations.insert(location.to_owned(), times);
         }
     }
 
@@ -189,7 +187,11 @@ impl Sources {
         for (name, value) in variables {
             let Some(name) = name.to_str() else { continue };
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            if OTHER_VARIABLES.contains(&rest) || value.is_empty() {
+            if OTHER_VARIABLES.contains(&rest) {
+                continue;
+            }
+            // An empty root key is a mistake of whoever fills in the variable. Without it, the server would be open.
+            if value.is_empty() && rest != "ROOT_KEY" {
                 continue;
             }
             let Some(key) = KEYS.into_iter().find(|key| key.to_uppercase() == rest) else {
@@ -234,7 +236,7 @@ fn is_of_kubernetes(rest: &str) -> bool {
     })
 }
 
-fn unknown(name: &str, known: &[&str]) -> String {
+pub(crate) fn unknown(name: &str, known: &[&str]) -> String {
     match closest(name, known) {
         Some(similar) => format!("{name} is not a setting; did you mean {similar}?"),
         None => format!("{name} is not a setting; there are {}", known.join(", ")),
@@ -250,10 +252,11 @@ fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, known)| known)
 }
 
-fn value_of(item: &Item) -> Value {
+pub(crate) fn value_of(item: &Item) -> Value {
     match (item.as_str(), item.as_integer()) {
         (Some(text), _) => Value::Text(text.to_owned()),
         (_, Some(number)) => Value::Integer(number),
+        _ if item.is_array() => list_of(item),
         _ => Value::Other(match item.as_value() {
             Some(value) => value.to_string().trim().to_owned(),
             None => format!("a {}", item.type_name()),
@@ -261,8 +264,16 @@ fn value_of(item: &Item) -> Value {
     }
 }
 
+/// An array, as a list if all its elements are texts.
+fn list_of(item: &Item) -> Value {
+    let elements = item.as_array().into_iter().flatten();
+    let texts: Option<Vec<_>> = elements.map(|element| element.as_str().map(str::to_owned)).collect();
+    let as_written = || item.as_value().map_or_else(String::new, |value| value.to_string().trim().to_owned());
+    texts.map_or_else(|| Value::Other(as_written()), Value::List)
+}
+
 /// Where a key stands, in bytes from the beginning of the file.
-fn span_of(table: &dyn TableLike, name: &str) -> usize {
+pub(crate) fn span_of(table: &dyn TableLike, name: &str) -> usize {
     table.key(name).and_then(toml_edit::Key::span).map_or(0, |span| span.start)
 }
 

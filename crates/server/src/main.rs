@@ -1,5 +1,6 @@
 //! `stockhold`: the service and the tools to run it.
 
+mod access;
 mod backend;
 mod http;
 mod logging;

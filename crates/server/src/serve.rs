@@ -1,5 +1,6 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
+use crate::access::Access;
 use crate::backend::Backend;
 use crate::http::{self, Admin, Http};
 use crate::logging;
@@ -10,7 +11,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stockhold_config::{Config, exit};
-use stockhold_domain::Label;
 use stockhold_embedded::Options;
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::{StartProgress, StartStatus};
@@ -18,8 +18,6 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// The caller of every request, as long as there are no credentials.
-const PRINCIPAL: &str = "anonymous";
 /// How often the store is checked for a failure.
 const FAILURE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the log says how far a start is.
@@ -107,8 +105,8 @@ async fn start_and_run(
     };
     let store = opened.insert(store);
     let api = api.map_err(failed)?;
-    let principal = Label::new(PRINCIPAL).map_err(|error| failed(error.to_string()))?;
-    let http = Http::start(config.workers(), store.store(), clock, principal)
+    let access = Arc::new(Access::from_config(config).map_err(failed)?);
+    let http = Http::start(config.workers(), store.store(), clock, access)
         .map_err(|error| failed(format!("starting the workers: {error}")))?;
     let api = listen(api, config.listen).map_err(failed)?;
     admin.start_ended(store.clone(), http.gauges());

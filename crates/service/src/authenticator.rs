@@ -15,6 +15,7 @@ use crate::root_key::RootKey;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use stockhold_domain::Instant;
 
@@ -35,8 +36,15 @@ pub struct Caller {
 /// Why a request has no caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthenticationError {
-    /// The credential does not count: what is wrong, and a sentence for the caller.
-    Refused(CredentialFault, String),
+    /// The credential does not count.
+    Refused {
+        /// What is wrong.
+        fault: CredentialFault,
+        /// A sentence for the caller.
+        why: String,
+        /// The id of the key or the name of the issuer, for the log; never a secret.
+        subject: Option<String>,
+    },
     /// The key is not in the table: read its record from the store, call [`Authenticator::add_key`], and try again once.
     UnknownKey(KeyId),
     /// The credential can't be checked at the moment.
@@ -49,6 +57,8 @@ pub struct Authenticator {
     issuers: Vec<Issuer>,
     tokens: VerifiedTokens,
     keys: RwLock<KeyTable>,
+    /// Whether there is a key in the table, so that servers without credentials need not lock it.
+    has_keys: AtomicBool,
     hold_tokens: RwLock<Option<HoldTokenKey>>,
     anonymous: Arc<Caller>,
     root: Arc<Caller>,
@@ -74,6 +84,7 @@ impl Authenticator {
             issuers,
             tokens: VerifiedTokens::default(),
             keys: RwLock::default(),
+            has_keys: AtomicBool::new(false),
             hold_tokens: RwLock::default(),
             anonymous: unlimited(Principal::anonymous()),
             root: unlimited(Principal::root()),
@@ -87,15 +98,19 @@ impl Authenticator {
 
     /// Whether callers need a credential: there is a root key, an issuer or an API key, which may have ended.
     pub fn is_required(&self) -> bool {
-        self.root_key.is_some() || !self.issuers.is_empty() || !self.read_keys().keys.is_empty()
+        self.root_key.is_some() || !self.issuers.is_empty() || self.has_keys.load(Ordering::Relaxed)
+    }
+
+    /// The caller of requests without a credential.
+    pub fn anonymous(&self) -> Arc<Caller> {
+        Arc::clone(&self.anonymous)
     }
 
     /// Replaces the table of keys by all keys of the store, as they were at an instant.
     pub fn refresh_keys(&self, records: Vec<KeyRecord>, at: Instant) {
         let keys =
             records.into_iter().filter_map(|record| Some((record.key_id, KeyEntry::new(record)?))).collect();
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) =
-            KeyTable { keys, refreshed_at: Some(at) };
+        self.replace_keys(KeyTable { keys, refreshed_at: Some(at) });
     }
 
     /// Adds or replaces one key.
@@ -103,7 +118,13 @@ impl Authenticator {
         let key_id = record.key_id;
         if let Some(entry) = KeyEntry::new(record) {
             self.keys.write().unwrap_or_else(PoisonError::into_inner).keys.insert(key_id, entry);
+            self.has_keys.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn replace_keys(&self, table: KeyTable) {
+        self.has_keys.store(!table.keys.is_empty(), Ordering::Relaxed);
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
     /// Sets the key that signs hold tokens.
@@ -161,18 +182,19 @@ impl Authenticator {
             ));
         }
         let entry = table.keys.get(&key_id).ok_or(AuthenticationError::UnknownKey(key_id))?;
-        if entry.record.digest != key.digest() {
-            return Err(refused(CredentialFault::Unknown, UNKNOWN_KEY));
-        }
-        if entry.record.revoked_at.is_some() {
-            return Err(refused(CredentialFault::Revoked, "The API key was revoked."));
-        }
-        if entry.record.has_ended(now) {
-            return Err(refused(CredentialFault::Expired, "The API key has expired."));
-        }
-        if !entry.record.allows_address(address) {
-            let why = format!("The API key may not be used from {address}.");
-            return Err(refused(CredentialFault::Network, &why));
+        let fault = if entry.record.digest != key.digest() {
+            Some((CredentialFault::Unknown, UNKNOWN_KEY.to_owned()))
+        } else if entry.record.revoked_at.is_some() {
+            Some((CredentialFault::Revoked, "The API key was revoked.".to_owned()))
+        } else if entry.record.has_ended(now) {
+            Some((CredentialFault::Expired, "The API key has expired.".to_owned()))
+        } else if !entry.record.allows_address(address) {
+            Some((CredentialFault::Network, format!("The API key may not be used from {address}.")))
+        } else {
+            None
+        };
+        if let Some((fault, why)) = fault {
+            return Err(AuthenticationError::Refused { fault, why, subject: Some(key_id.to_string()) });
         }
         Ok(Arc::clone(&entry.caller))
     }
@@ -192,13 +214,13 @@ impl Authenticator {
             refused(CredentialFault::Malformed, "The token is no JWT, or its claims can't be read.")
         })?;
         let issuer = self.issuers.iter().find(|issuer| issuer.name() == name);
-        let issuer = issuer.ok_or_else(|| refused_token(&JwtError::UnknownIssuer))?;
+        let issuer = issuer.ok_or_else(|| refused_token(&JwtError::UnknownIssuer, None))?;
         let verified = match self.tokens.find(token, now_seconds, issuer.keys_version()) {
             Some(known) => known,
             None => {
                 let checked = issuer.verify(token, now_seconds).map_err(|error| match error {
                     JwtError::KeysUnavailable => AuthenticationError::Unavailable(error.to_string()),
-                    other => refused_token(&other),
+                    other => refused_token(&other, Some(issuer.name())),
                 })?;
                 self.tokens.insert(token, checked)
             }
@@ -223,8 +245,9 @@ impl KeyEntry {
 }
 
 /// The refusal of a key that the store does not have either.
-pub fn unknown_key() -> AuthenticationError {
-    refused(CredentialFault::Unknown, UNKNOWN_KEY)
+pub fn unknown_key(id: KeyId) -> AuthenticationError {
+    let (fault, subject) = (CredentialFault::Unknown, Some(id.to_string()));
+    AuthenticationError::Refused { fault, why: UNKNOWN_KEY.to_owned(), subject }
 }
 
 fn bearer(authorization: &[u8]) -> Result<&str, AuthenticationError> {
@@ -242,10 +265,10 @@ fn bearer(authorization: &[u8]) -> Result<&str, AuthenticationError> {
 }
 
 fn refused(fault: CredentialFault, why: &str) -> AuthenticationError {
-    AuthenticationError::Refused(fault, why.to_owned())
+    AuthenticationError::Refused { fault, why: why.to_owned(), subject: None }
 }
 
-fn refused_token(error: &JwtError) -> AuthenticationError {
+fn refused_token(error: &JwtError, issuer: Option<&str>) -> AuthenticationError {
     let fault = match error {
         JwtError::Expired => CredentialFault::Expired,
         JwtError::UnknownIssuer | JwtError::UnknownKey => CredentialFault::Unknown,
@@ -255,7 +278,7 @@ fn refused_token(error: &JwtError) -> AuthenticationError {
     let mut why = text.get(..1).unwrap_or_default().to_uppercase();
     why.push_str(text.get(1..).unwrap_or_default());
     why.push('.');
-    refused(fault, &why)
+    AuthenticationError::Refused { fault, why, subject: issuer.map(str::to_owned) }
 }
 
 impl fmt::Debug for Authenticator {

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
+use stockhold_api::routes::{RequiredScope, RouteId};
 use stockhold_domain::{Command, CommandKind, Envelope, IdempotencyKey, Origin, bucket_of};
+use stockhold_service::{Caller, MissingPermission, Scope};
 use stockhold_store::{Answer, Request, digest};
 
 /// Commands of a batch that are handled before other requests of the worker get their turn.
@@ -23,8 +25,8 @@ impl Worker {
         Keyed { command, key }: Keyed<'_>,
         response_kind: ResponseKind,
     ) -> HandlerResult {
-        let key = decode::idempotency_key(context.0.idempotency_key.value("/Idempotency-Key")?, key)?;
-        let key = key.map(|key| self.key_use(&command, &key));
+        let key = decode::idempotency_key(context.head.idempotency_key.value("/Idempotency-Key")?, key)?;
+        let key = key.map(|key| key_use(context.caller, &command, &key));
         self.command(context, command, key, response_kind).await
     }
 
@@ -37,7 +39,7 @@ impl Worker {
         response_kind: ResponseKind,
     ) -> HandlerResult {
         let operation = command.kind();
-        let envelope = self.envelope(context, self.origin(context), command, key);
+        let envelope = self.envelope(context, origin(context), command, key);
         let answer = match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
             Ok(Answer::Outcome(outcome)) => Ok(outcome),
             Ok(_) => return Err(RequestError::wrong_answer()),
@@ -50,23 +52,34 @@ impl Worker {
     /// A batch. Each command succeeds or fails on its own, in order, and has the status of its own route. All are sent
     /// to the store at once, so commands that are committed together cost one commit.
     pub(super) async fn commands(&self, context: RequestContext<'_>, body: &[u8]) -> HandlerResult {
-        let (head, request_id) = context;
+        let RequestContext { head, request_id, .. } = context;
         decode::no_idempotency_key(head.idempotency_key != super::request_head::SingleHeader::Absent)?;
-        let decoded = decode::commands(head.query, body)?;
+        let decoded = match decode::commands(head.query, body) {
+            Ok(decoded) => decoded,
+            Err(invalid) => {
+                self.count_tokens(context, 1)?;
+                return Err(invalid.into());
+            }
+        };
         let count = decoded.len();
+        self.count_tokens(context, u32::try_from(count).unwrap_or(u32::MAX).max(1))?;
         self.metrics.batch(count);
-        let origin = self.origin(context);
+        let origin = origin(context);
         let mut envelopes = Vec::with_capacity(count);
         let mut places = Vec::with_capacity(count);
         for (n, command) in decoded.into_iter().enumerate() {
             yield_regularly(n).await;
             match command {
                 Ok(Keyed { command, key }) => {
+                    if let Some(scope) = missing_scope(context.caller, command.kind()) {
+                        places.push(Err(Problem::not_permitted(MissingPermission::Scope(scope))));
+                        continue;
+                    }
                     places.push(Ok(command.kind()));
-                    let key = key.map(|key: Cow<'_, str>| self.key_use(&command, &key));
+                    let key = key.map(|key: Cow<'_, str>| key_use(context.caller, &command, &key));
                     envelopes.push(self.envelope(context, origin.clone(), command, key));
                 }
-                Err(invalid) => places.push(Err(invalid)),
+                Err(invalid) => places.push(Err(Problem::from(invalid))),
             }
         }
         let asks = envelopes.len();
@@ -86,7 +99,7 @@ impl Worker {
             yield_regularly(n).await;
             let out = list.entry(&mut out);
             match (place, &mut outcomes) {
-                (Err(invalid), _) => encode::result_problem(out, &Problem::from(invalid), request_id),
+                (Err(problem), _) => encode::result_problem(out, &problem, request_id),
                 (Ok(operation), outcomes) => {
                     let Some(outcome) = outcomes.next() else { return Err(RequestError::wrong_answer()) };
                     self.metrics.command(operation, outcome.as_ref());
@@ -94,7 +107,7 @@ impl Worker {
                     // A failure of the store affects the next commands too, so it is logged once.
                     if let Some(why) = why.filter(|why| logged != Some(why.problem.reason())) {
                         logged = Some(why.problem.reason());
-                        why.log(&head, None, request_id);
+                        why.log(head, None, request_id);
                     }
                 }
             }
@@ -105,10 +118,6 @@ impl Worker {
         Ok(reply::written(out, Some(budget)))
     }
 
-    fn origin(&self, (head, request_id): RequestContext<'_>) -> Origin {
-        Origin { actor: self.principal.clone(), request_id: request_id.clone(), trace: head.trace() }
-    }
-
     fn envelope(
         &self,
         context: RequestContext<'_>,
@@ -116,15 +125,21 @@ impl Worker {
         command: Command,
         key: Option<IdempotencyKey>,
     ) -> Envelope {
-        let fresh = self.ids.borrow_mut().generate(context.0.now, first_bucket(&command));
+        let fresh = self.ids.borrow_mut().generate(context.head.now, first_bucket(&command));
         Envelope { fresh, command, key, origin }
     }
+}
 
-    fn key_use(&self, command: &Command, key: &str) -> IdempotencyKey {
-        IdempotencyKey {
-            hash: digest::key_hash(self.principal.as_str(), command.kind().name(), key),
-            fingerprint: digest::fingerprint(command),
-        }
+fn origin(RequestContext { head, request_id, caller, .. }: RequestContext<'_>) -> Origin {
+    let actor = caller.principal.actor.clone();
+    Origin { actor, request_id: request_id.clone(), trace: head.trace() }
+}
+
+/// An idempotency key of the caller. Keys of different principals and of different kinds of commands never collide.
+fn key_use(caller: &Caller, command: &Command, key: &str) -> IdempotencyKey {
+    IdempotencyKey {
+        hash: digest::key_hash(caller.principal.actor.as_str(), command.kind().name(), key),
+        fingerprint: digest::fingerprint(command),
     }
 }
 
@@ -132,6 +147,33 @@ impl Worker {
 async fn yield_regularly(done: usize) {
     if done % TURN == TURN - 1 {
         tokio::task::yield_now().await;
+    }
+}
+
+/// The scope that a caller lacks for a command of a batch.
+fn missing_scope(caller: &Caller, kind: CommandKind) -> Option<Scope> {
+    scope_of(kind).filter(|scope| !caller.principal.may(*scope))
+}
+
+/// The scope that a command of a batch needs: that of its own route. `None` for commands without a route.
+fn scope_of(kind: CommandKind) -> Option<Scope> {
+    let route = match kind {
+        CommandKind::Reserve => RouteId::ReserveBasket,
+        CommandKind::Confirm => RouteId::Confirm,
+        CommandKind::Release => RouteId::Release,
+        CommandKind::Extend => RouteId::Extend,
+        CommandKind::Return => RouteId::ReturnUnits,
+        CommandKind::SetStock => RouteId::SetStock,
+        CommandKind::AdjustStock => RouteId::AdjustStock,
+        CommandKind::DeleteItem => RouteId::DeleteItem,
+        CommandKind::AddUnits => RouteId::AddUnits,
+        CommandKind::RetireUnit => RouteId::RetireUnit,
+        CommandKind::SetSale => RouteId::PauseSale,
+        CommandKind::SetRecord | CommandKind::Sweep => return None,
+    };
+    match route.spec().scope {
+        RequiredScope::One(scope) => Some(scope),
+        RequiredScope::Open | RequiredScope::EachCommand => None,
     }
 }
 

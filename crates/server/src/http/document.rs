@@ -29,7 +29,7 @@ fn document(
 ) -> Reply {
     let reply = if accepts_gzip { reply::compressed(compressed, kind) } else { reply::page(text, kind) };
     // Caches must not give the compressed form to other clients.
-    Reply { extra: Some(("vary", "accept-encoding".into())), ..reply }
+    Reply { headers: vec![("vary", "accept-encoding".into())], ..reply }
 }
 
 fn gzip(text: &str) -> Vec<u8> {

@@ -16,6 +16,7 @@ use super::reply::Reply;
 use super::route::Route;
 use super::worker::Worker;
 use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -53,7 +54,11 @@ pub(super) enum FastPathEnd {
 
 /// Serves plain requests until the connection ends or sends something else. It does not watch for a stop of the
 /// server, because idle connections are dropped then.
-pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream) -> FastPathEnd {
+pub(super) async fn serve_connection(
+    worker: &Rc<Worker>,
+    mut stream: TcpStream,
+    peer: IpAddr,
+) -> FastPathEnd {
     // An idle connection gets no buffer.
     let mut read = Vec::new();
     let mut write = Vec::new();
@@ -76,7 +81,7 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
                 _ => return FastPathEnd::Closed,
             }
         }
-        let plain = match PlainRequest::find(&read) {
+        let plain = match PlainRequest::find(&read, worker.access.proxies.header_of(peer)) {
             Ok(plain) => plain,
             Err(NotPlain::Incomplete) if read.len() < MAX_HEAD_BYTES => {
                 let ends = *head_ends.get_or_insert_with(|| Instant::now() + HEAD_TIMEOUT);
@@ -117,11 +122,11 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream)
         let begun = Instant::now();
         idle_since = begun;
         let Some(body) = read.get(plain.head..whole) else { return FastPathEnd::HandOver(stream, read) };
-        let head = plain.request_head(&read, worker.clock.now());
+        let head = plain.request_head(&read, peer, &worker.access.proxies, worker.clock.now());
         let now = head.now;
         let request_id = worker.name(&head);
         let found = Route::find(head.method, head.path);
-        let reply = worker.answer(head, found, Ok(body), &request_id, begun.into_std()).await;
+        let reply = worker.answer(&head, found, Ok(body), &request_id, begun.into_std()).await;
         let last = worker.draining.load(Ordering::Relaxed);
         write.clear();
         put_head(&mut write, &reply, &request_id, &worker.date(now), last);
@@ -248,7 +253,7 @@ pub(super) fn put_head(out: &mut Vec<u8>, reply: &Reply, request_id: &RequestId,
     if let Some(kind) = reply.kind {
         line(["content-type", ": ", kind]);
     }
-    if let Some((name, value)) = &reply.extra {
+    for (name, value) in &reply.headers {
         line([name, ": ", value]);
     }
     if let Some(encoding) = reply.encoding {

@@ -23,6 +23,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -42,6 +43,7 @@ pub(super) async fn serve_connection(
     worker: Rc<Worker>,
     read: Vec<u8>,
     stream: TcpStream,
+    peer: IpAddr,
     mut stop: watch::Receiver<bool>,
 ) {
     let state = Rc::new(ConnectionState::default());
@@ -49,7 +51,7 @@ pub(super) async fn serve_connection(
         let (worker, state) = (Rc::clone(&worker), Rc::clone(&state));
         Box::pin(async move {
             state.begun.set(state.begun.get() + 1);
-            let response = answer(&worker, &state, request).await;
+            let response = answer(&worker, &state, peer, request).await;
             state.made.set(state.made.get() + 1);
             Ok::<_, Infallible>(response)
         })
@@ -98,6 +100,7 @@ pub(super) async fn serve_connection(
 async fn answer(
     worker: &Rc<Worker>,
     state: &ConnectionState,
+    peer: IpAddr,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let begun = Instant::now();
@@ -108,6 +111,7 @@ async fn answer(
         query: parts.uri.query(),
         needs_host: parts.version == Version::HTTP_11,
         now: worker.clock.now(),
+        client: Some(client_address(worker, peer, &parts.headers)),
         ..RequestHead::default()
     };
     for (name, value) in &parts.headers {
@@ -124,7 +128,7 @@ async fn answer(
         (None, Err(_)) => Ok(Vec::new()),
     };
     let body = body.as_deref().map_err(Clone::clone);
-    let mut reply = worker.answer(head, found, body, &request_id, begun).await;
+    let mut reply = worker.answer(&head, found, body, &request_id, begun).await;
     state.streams.set(state.streams.get() || reply.stream.is_some());
     state.budget.replace(reply.budget.take());
     let mut response = write(reply, &request_id);
@@ -132,6 +136,18 @@ async fn answer(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// The caller's address, behind trusted proxies.
+fn client_address(worker: &Worker, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    let proxies = &worker.access.proxies;
+    match proxies.header_of(peer) {
+        Some(header) => {
+            let values: Vec<_> = headers.get_all(header.name()).iter().map(HeaderValue::as_bytes).collect();
+            proxies.client_address(peer, values.into_iter())
+        }
+        None => proxies.client_address(peer, std::iter::empty()),
+    }
 }
 
 /// Why the end of a request's body is ambiguous, if it is. A proxy before the server may see another end.
@@ -163,8 +179,9 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
     if reply.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    let extra = reply.extra.map(|(name, value)| (HeaderName::from_static(name), value.into_owned()));
-    for (name, value) in extra.into_iter().chain([(REQUEST_ID, request_id.to_string())]) {
+    let own =
+        reply.headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value.into_owned()));
+    for (name, value) in own.chain([(REQUEST_ID, request_id.to_string())]) {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }

@@ -47,13 +47,13 @@ impl Worker {
         found.ok_or_else(|| Problem::from(Rejection::UnknownItem(vec![key])).into())
     }
 
-    pub(super) async fn available(&self, head: RequestHead<'_>, key: ItemKey) -> HandlerResult {
+    pub(super) async fn available(&self, head: &RequestHead<'_>, key: ItemKey) -> HandlerResult {
         let item = self.item(key).await?;
         let as_of = head.now.max(item.figures.at);
         Ok(reply::json(|out| encode::availability(out, &item, as_of)))
     }
 
-    pub(super) async fn availability(&self, head: RequestHead<'_>, keys: Vec<ItemKey>) -> HandlerResult {
+    pub(super) async fn availability(&self, head: &RequestHead<'_>, keys: Vec<ItemKey>) -> HandlerResult {
         let mut items = Vec::with_capacity(keys.len());
         for key in &keys {
             let Some(published) = self.store.published_item(key) else { break };

@@ -11,6 +11,7 @@ mod general_path;
 mod plain_request;
 mod socket;
 
+mod authorize;
 mod origin;
 mod request_head;
 mod route;
@@ -37,19 +38,19 @@ pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
 pub(crate) use process_metrics::describe as describe_process;
 
+use crate::access::Access;
 use event_tailer::EventTailer;
 use memory_budget::MemoryBudget;
 use pending_replies::PendingReplies;
 use std::cell::RefCell;
 use std::io;
-use std::net;
+use std::net::{self, IpAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stockhold_domain::Label;
 use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
@@ -73,7 +74,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 
 /// An accepted connection, and its place in the count of open ones.
-type Accepted = (net::TcpStream, CountGuard);
+type Accepted = (net::TcpStream, IpAddr, CountGuard);
 
 /// The worker threads.
 pub(crate) struct Http {
@@ -91,7 +92,7 @@ pub(crate) struct Http {
 struct Shared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    principal: Label,
+    access: Arc<Access>,
     draining: Arc<AtomicBool>,
     /// Open connections.
     open: Arc<AtomicUsize>,
@@ -109,12 +110,12 @@ impl Http {
         threads: usize,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        principal: Label,
+        access: Arc<Access>,
     ) -> io::Result<Self> {
         let shared = Shared {
             store,
             clock,
-            principal,
+            access,
             draining: Arc::default(),
             open: Arc::default(),
             slow: Arc::default(),
@@ -159,11 +160,11 @@ impl Http {
             }
             // The connection moves from this runtime to its worker's, so that its readiness is reported on the
             // worker's thread.
-            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => {
+            match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
+                Ok((stream, peer)) => {
                     if let Some(worker) = turn.next() {
                         // A worker ends only together with all others, and its connections with it.
-                        let _ = worker.send((stream, CountGuard::new(&self.shared.open)));
+                        let _ = worker.send((stream, peer, CountGuard::new(&self.shared.open)));
                     }
                 }
                 Err(error) => {
@@ -241,7 +242,7 @@ async fn work(
         pending_replies,
         ids: RefCell::new(ids),
         clock: shared.clock,
-        principal: shared.principal,
+        access: shared.access,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
         stop: shared.stop.clone(),
@@ -251,11 +252,11 @@ async fn work(
         tailer,
         date: RefCell::default(),
     });
-    while let Some((stream, open)) = connections.recv().await {
+    while let Some((stream, peer, open)) = connections.recv().await {
         let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
         tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => serve_connection(worker, stream, stop, slow).await,
+                Ok(stream) => serve_connection(worker, stream, peer, stop, slow).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
             drop(open);
@@ -279,16 +280,17 @@ fn supervise<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(R
 async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,
+    peer: IpAddr,
     stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
 ) {
     // A failure here only costs latency.
     let _ = stream.set_nodelay(true);
-    match fast_path::serve_connection(&worker, stream).await {
+    match fast_path::serve_connection(&worker, stream, peer).await {
         fast_path::FastPathEnd::Closed => {}
         fast_path::FastPathEnd::HandOver(stream, read) => {
             let busy = CountGuard::new(&slow);
-            general_path::serve_connection(worker, read, stream, stop).await;
+            general_path::serve_connection(worker, read, stream, peer, stop).await;
             drop(busy);
         }
     }

@@ -3,15 +3,19 @@
 //! that resolves to this address. Browsers send `Origin` with such requests; programs send none.
 
 use super::request_head::{RequestHead, SingleHeader};
+use crate::access::CrossOrigin;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// The foreign origin of a request that would change something, if it has one.
-pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>) -> Option<Cow<'a, str>> {
+pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>, allowed: &CrossOrigin) -> Option<Cow<'a, str>> {
     if head.origin == SingleHeader::Absent || matches!(head.method, "GET" | "HEAD") {
         return None;
     }
     let SingleHeader::Value(origin) = head.origin else { return Some("two origins".into()) };
+    if allowed.allows(origin) {
+        return None;
+    }
     let shown = String::from_utf8_lossy(origin);
     let own = match head.host {
         SingleHeader::Value(host) => is_own(&shown, &String::from_utf8_lossy(host)),
@@ -45,7 +49,8 @@ mod tests {
         let check = |method, origin: &'static str, host: &'static str| {
             let (origin, host) =
                 (SingleHeader::Value(origin.as_bytes()), SingleHeader::Value(host.as_bytes()));
-            foreign_origin(&RequestHead { method, host, origin, ..RequestHead::default() }).is_none()
+            let head = RequestHead { method, host, origin, ..RequestHead::default() };
+            foreign_origin(&head, &CrossOrigin::default()).is_none()
         };
         for (origin, host) in [
             ("http://127.0.0.1:8101", "127.0.0.1:8101"),
@@ -71,9 +76,12 @@ mod tests {
             assert!(check("GET", origin, host), "{origin} to {host}");
         }
         let twice = RequestHead { method: "PUT", origin: SingleHeader::Repeated, ..RequestHead::default() };
-        assert!(foreign_origin(&twice).is_some());
-        assert!(foreign_origin(&RequestHead { method: "PUT", ..RequestHead::default() }).is_none());
+        assert!(foreign_origin(&twice, &CrossOrigin::default()).is_some());
+        assert!(
+            foreign_origin(&RequestHead { method: "PUT", ..RequestHead::default() }, &CrossOrigin::default())
+                .is_none()
+        );
         let nowhere = RequestHead { origin: SingleHeader::Value(b"http://127.0.0.1"), ..twice };
-        assert!(foreign_origin(&nowhere).is_some());
+        assert!(foreign_origin(&nowhere, &CrossOrigin::default()).is_some());
     }
 }

@@ -4,10 +4,12 @@
 use super::document::accepts_gzip;
 use super::request_head::{RequestHead, SingleHeader};
 use super::route::Route;
+use std::net::IpAddr;
 use std::ops::Range;
 use stockhold_api::decode::{BODY_BYTES, is_json};
 use stockhold_api::routes::RouteId;
 use stockhold_domain::Instant;
+use stockhold_service::{ForwardedHeader, TrustedProxies};
 
 /// Methods of plain requests.
 const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
@@ -45,22 +47,32 @@ pub(super) struct PlainRequest {
     host: Option<Range<usize>>,
     accept_encoding: Option<Range<usize>>,
     origin: Option<Range<usize>>,
+    authorization: Option<Range<usize>>,
+    /// The one forwarding header that may be read.
+    forwarded: Option<Range<usize>>,
 }
 
 impl PlainRequest {
     /// Parses the beginning of the bytes.
-    pub(super) fn find(bytes: &[u8]) -> Result<Self, NotPlain> {
+    pub(super) fn find(bytes: &[u8], forwarded: Option<ForwardedHeader>) -> Result<Self, NotPlain> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(bytes) {
-            Ok(httparse::Status::Complete(head)) => Self::of(bytes, head, &request).ok_or(NotPlain::Other),
+            Ok(httparse::Status::Complete(head)) => {
+                Self::of(bytes, head, &request, forwarded).ok_or(NotPlain::Other)
+            }
             Ok(httparse::Status::Partial) => Err(NotPlain::Incomplete),
             Err(_) => Err(NotPlain::Other),
         }
     }
 
     /// `None` when the request is not plain.
-    fn of(bytes: &[u8], head: usize, request: &httparse::Request<'_, '_>) -> Option<Self> {
+    fn of(
+        bytes: &[u8],
+        head: usize,
+        request: &httparse::Request<'_, '_>,
+        forwarded: Option<ForwardedHeader>,
+    ) -> Option<Self> {
         if request.version != Some(1) {
             return None;
         }
@@ -97,10 +109,12 @@ impl PlainRequest {
                 8 if is("if-match") => once(&mut plain.if_match)?,
                 13 if is("if-none-match") => once(&mut plain.if_none_match)?,
                 6 if is("origin") => once(&mut plain.origin)?,
+                13 if is("authorization") => once(&mut plain.authorization)?,
                 17 if is("transfer-encoding") => return None,
                 16 if is("content-encoding") => return None,
                 6 if is("expect") => return None,
                 7 if is("upgrade") => return None,
+                _ if forwarded.is_some_and(|header| is(header.name())) => once(&mut plain.forwarded)?,
                 _ => {}
             }
         }
@@ -118,8 +132,14 @@ impl PlainRequest {
         Route::find(self.method, path).ok()
     }
 
-    /// The head of the request, read at this instant.
-    pub(super) fn request_head<'a>(&self, bytes: &'a [u8], now: Instant) -> RequestHead<'a> {
+    /// The head of the request from `peer`, read at this instant.
+    pub(super) fn request_head<'a>(
+        &self,
+        bytes: &'a [u8],
+        peer: IpAddr,
+        proxies: &TrustedProxies,
+        now: Instant,
+    ) -> RequestHead<'a> {
         let part = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
         let text = |range: &Range<usize>| std::str::from_utf8(part(range)).ok();
         let once = |range: &Option<Range<usize>>| {
@@ -138,6 +158,9 @@ impl PlainRequest {
             accepts_gzip: self.accept_encoding.as_ref().is_some_and(|range| accepts_gzip(part(range))),
             origin: once(&self.origin),
             last_event_id: SingleHeader::Absent,
+            authorization: once(&self.authorization),
+            client: Some(proxies.client_address(peer, self.forwarded.iter().map(part))),
+            is_preflight: false,
             needs_host: true,
             now,
         }
@@ -150,7 +173,8 @@ mod tests {
 
     #[test]
     fn what_is_plain() {
-        let find = |text: &str| PlainRequest::find(text.as_bytes()).map(|plain| (plain.head, plain.body));
+        let find =
+            |text: &str| PlainRequest::find(text.as_bytes(), None).map(|plain| (plain.head, plain.body));
         let head = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         assert_eq!(find(head), Ok((head.len(), 0)));
         assert_eq!(find(&head[..head.len() - 1]), Err(NotPlain::Incomplete));
@@ -174,7 +198,8 @@ mod tests {
     #[test]
     fn bytes_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {
-            let Ok(plain) = PlainRequest::find(bytes) else { return };
+            let peer = IpAddr::from([127, 0, 0, 1]);
+            let Ok(plain) = PlainRequest::find(bytes, None) else { return };
             let head = bytes.get(..plain.head).expect("a head within the bytes");
             // Empty lines may come before a request.
             assert!(head.ends_with(b"\n") && head.trim_ascii_start().starts_with(plain.method.as_bytes()));
@@ -192,7 +217,8 @@ mod tests {
                 more => panic!("{} lengths", more.len()),
             };
             assert_eq!(plain.body, length);
-            let request_head = plain.request_head(bytes, Instant::from_micros(0));
+            let request_head =
+                plain.request_head(bytes, peer, &TrustedProxies::default(), Instant::from_micros(0));
             let target = request.path.unwrap();
             assert_eq!(request_head.path, target.split('?').next().unwrap());
             assert_eq!(request_head.query, target.split_once('?').map(|(_, query)| query));
@@ -212,7 +238,7 @@ mod tests {
     fn a_stream_is_seen_by_its_path() {
         let path = std::str::from_utf8(EVENT_STREAM).unwrap();
         assert_eq!(Route::find("GET", path).map(|route| route.id), Ok(RouteId::StreamEvents));
-        assert!(PlainRequest::find(format!("GET {path}?after=1 HTTP/1.1\r\n\r\n").as_bytes()).is_err());
-        assert!(PlainRequest::find(format!("GET {path}s HTTP/1.1\r\n\r\n").as_bytes()).is_ok());
+        assert!(PlainRequest::find(format!("GET {path}?after=1 HTTP/1.1\r\n\r\n").as_bytes(), None).is_err());
+        assert!(PlainRequest::find(format!("GET {path}s HTTP/1.1\r\n\r\n").as_bytes(), None).is_ok());
     }
 }

@@ -4,9 +4,10 @@
 use super::memory_budget::BudgetGuard;
 use super::request_error::RequestError;
 use super::stream::EventStream;
+use crate::access::Header;
 use std::borrow::Cow;
 use stockhold_api::encode;
-use stockhold_api::problem::{self, Problem};
+use stockhold_api::problem::{self, Problem, Reason};
 use stockhold_domain::{Hold, Item, Outcome, RequestId};
 use stockhold_store::{Failure, SeatMap};
 
@@ -20,8 +21,8 @@ pub(super) struct Reply {
     pub(super) status: u16,
     /// The body's type, if there is a body.
     pub(super) kind: Option<&'static str>,
-    /// A header of this reply only.
-    pub(super) extra: Option<(&'static str, Cow<'static, str>)>,
+    /// Headers besides those that every reply has.
+    pub(super) headers: Vec<Header>,
     /// Whether it replays the answer of an idempotency key.
     pub(super) replayed: bool,
     /// The body's compression, if it is compressed.
@@ -38,7 +39,7 @@ impl Reply {
         Self {
             status,
             kind,
-            extra: None,
+            headers: Vec::new(),
             replayed: false,
             encoding: None,
             body: body.into(),
@@ -133,7 +134,7 @@ fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
         }
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let place = format!("/v1/reservations/{}", hold.id);
-            Reply { status: 201, extra: Some(("location", place.into())), ..reservation(hold) }
+            Reply { status: 201, headers: vec![("location", place.into())], ..reservation(hold) }
         }
         (Made::Reservation(hold), _) => reservation(hold),
         (Made::Item { item: shown, created }, _) => {
@@ -156,7 +157,7 @@ pub(super) fn reservation(hold: &Hold) -> Reply {
 /// 200 and an item with its ETag.
 pub(super) fn item(item: &Item) -> Reply {
     let etag = encode::etag(item.version);
-    Reply { extra: Some(("etag", etag.into())), ..json(|out| encode::item(out, item)) }
+    Reply { headers: vec![("etag", etag.into())], ..json(|out| encode::item(out, item)) }
 }
 
 /// 200 and a seat map, or 304 if the caller has it already.
@@ -167,7 +168,7 @@ pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, budget: Option<Budge
     let is_known =
         known.is_some_and(|tags| tags.split(|byte| *byte == b',').any(|tag| same(tag.trim_ascii())));
     let reply = if is_known { empty(304) } else { json(|out| encode::seat_map(out, map)) };
-    Reply { extra: Some(("etag", etag.into())), budget, ..reply }
+    Reply { headers: vec![("etag", etag.into())], budget, ..reply }
 }
 
 /// 200 and the JSON that `write` writes.
@@ -184,8 +185,8 @@ pub(super) fn written(body: Vec<u8>, budget: Option<BudgetGuard>) -> Reply {
 
 /// 200 and an event stream.
 pub(super) fn stream(stream: Option<EventStream>) -> Reply {
-    let extra = Some(("cache-control", "no-store".into()));
-    Reply { extra, stream: stream.map(Box::new), ..Reply::new(200, Some("text/event-stream"), Vec::new()) }
+    let headers = vec![("cache-control", "no-store".into())];
+    Reply { headers, stream: stream.map(Box::new), ..Reply::new(200, Some("text/event-stream"), Vec::new()) }
 }
 
 /// 200 and a page.
@@ -202,7 +203,8 @@ pub(super) fn compressed(body: &'static [u8], kind: &'static str) -> Reply {
     Reply { encoding: Some("gzip"), ..Reply::new(200, Some(kind), body) }
 }
 
-fn empty(status: u16) -> Reply {
+/// A reply without a body.
+pub(super) fn empty(status: u16) -> Reply {
     Reply::new(status, None, Vec::new())
 }
 
@@ -211,7 +213,9 @@ pub(super) fn problem(problem: &Problem, request_id: &RequestId, allow: Option<&
     let reason = problem.reason();
     let mut body = Vec::with_capacity(BODY_ROOM);
     problem.write(&mut body, request_id);
-    let retry_after = reason.retry_after().map(|seconds| ("retry-after", seconds.to_string().into()));
-    let extra = allow.map(|allow| ("allow", allow.into())).or(retry_after);
-    Reply { extra, ..Reply::new(reason.status(), Some(problem::CONTENT_TYPE), body) }
+    let retry_after = problem.retry_after().map(|seconds| ("retry-after", seconds.to_string().into()));
+    let challenge = (reason == Reason::Unauthenticated).then_some(("www-authenticate", "Bearer".into()));
+    let allow = allow.map(|allow| ("allow", allow.into()));
+    let headers = allow.into_iter().chain(retry_after).chain(challenge).collect();
+    Reply { headers, ..Reply::new(reason.status(), Some(problem::CONTENT_TYPE), body) }
 }

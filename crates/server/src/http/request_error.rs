@@ -2,6 +2,7 @@
 
 use super::request_head::RequestHead;
 use super::route::Route;
+use crate::access::RateVerdict;
 use stockhold_api::problem::{Problem, Reason};
 use stockhold_domain::RequestId;
 use stockhold_store::Failure;
@@ -11,20 +12,22 @@ pub(super) struct RequestError {
     pub(super) problem: Problem,
     /// The `Allow` header, for a wrong method.
     pub(super) allow: Option<&'static str>,
+    /// The rate limit that refused it.
+    pub(super) rate: Option<RateVerdict>,
     /// The cause, which only the log shows.
     pub(super) cause: Option<String>,
 }
 
 impl<P: Into<Problem>> From<P> for RequestError {
     fn from(problem: P) -> Self {
-        Self { problem: problem.into(), allow: None, cause: None }
+        Self { problem: problem.into(), allow: None, rate: None, cause: None }
     }
 }
 
 impl RequestError {
     /// An internal error.
     pub(super) fn internal(why: impl Into<String>) -> Self {
-        Self { problem: Problem::internal(), allow: None, cause: Some(why.into()) }
+        Self { problem: Problem::internal(), allow: None, rate: None, cause: Some(why.into()) }
     }
 
     /// A failure of the store.
@@ -34,7 +37,7 @@ impl RequestError {
             Failure::Overloaded => None,
             other => Some(other.to_string()),
         };
-        Self { problem: failure.into(), allow: None, cause: why }
+        Self { problem: failure.into(), allow: None, rate: None, cause: why }
     }
 
     /// The store's answer does not fit the request.

@@ -1,11 +1,12 @@
 //! The parts of a request's head that the answer depends on. Both paths fill it, so both give the same answers.
 
 use super::document::accepts_gzip;
+use std::net::IpAddr;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{Instant, Label, RequestId, Trace};
 
 /// The head of a request. All values are as they were received.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RequestHead<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
@@ -18,6 +19,11 @@ pub(super) struct RequestHead<'a> {
     pub(super) host: SingleHeader<'a>,
     pub(super) origin: SingleHeader<'a>,
     pub(super) last_event_id: SingleHeader<'a>,
+    pub(super) authorization: SingleHeader<'a>,
+    /// The caller's address, behind trusted proxies. Only tests have none.
+    pub(super) client: Option<IpAddr>,
+    /// Whether a browser asks what a page of another origin may do.
+    pub(super) is_preflight: bool,
     /// Whether exactly one `Host` header is required, as in HTTP/1.1 (RFC 9112, 3.2).
     pub(super) needs_host: bool,
     /// Whether the last `Accept-Encoding` header allows gzip.
@@ -75,6 +81,10 @@ impl<'a> RequestHead<'a> {
             self.origin.add(value);
         } else if name.eq_ignore_ascii_case("last-event-id") {
             self.last_event_id.add(value);
+        } else if name.eq_ignore_ascii_case("authorization") {
+            self.authorization.add(value);
+        } else if name.eq_ignore_ascii_case("access-control-request-method") {
+            self.is_preflight = self.method == "OPTIONS";
         }
     }
 

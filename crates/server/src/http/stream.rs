@@ -57,7 +57,7 @@ impl Worker {
     /// begins.
     pub(super) async fn event_stream(
         self: &Rc<Self>,
-        head: RequestHead<'_>,
+        head: &RequestHead<'_>,
         after: Option<u64>,
     ) -> HandlerResult {
         if head.method == "HEAD" {

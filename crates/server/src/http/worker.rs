@@ -1,5 +1,6 @@
 //! The steps of one request: route, body, command, store, response.
 
+use super::authorize;
 use super::document;
 use super::event_tailer::EventTailer;
 use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, MemoryBudget};
@@ -10,7 +11,8 @@ use super::reply::{self, Reply, ResponseKind};
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
 use super::route::{Route, RouteError};
-use std::cell::RefCell;
+use crate::access::{Access, CrossOrigin, RateVerdict};
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -21,8 +23,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
 use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::problem::{Problem, Reason, page_html};
-use stockhold_api::routes::{Preconditions, RouteId};
-use stockhold_domain::{EventId, Instant, Label, RequestId};
+use stockhold_api::routes::{Preconditions, RequiredScope, RouteId};
+use stockhold_domain::{EventId, Instant, RequestId};
+use stockhold_service::Caller;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Failure, Store};
@@ -37,8 +40,7 @@ pub(super) struct Worker {
     pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
     pub(super) clock: Arc<dyn Clock>,
-    /// The caller of every request, as long as there are no credentials.
-    pub(super) principal: Label,
+    pub(super) access: Arc<Access>,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
     /// Becomes true when open connections have to end.
@@ -101,36 +103,77 @@ impl Worker {
     /// Answers one request, whose body was read or could not be read.
     pub(super) async fn answer(
         self: &Rc<Self>,
-        head: RequestHead<'_>,
+        head: &RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
         body: Result<&[u8], Problem>,
         request_id: &RequestId,
         begun: Monotonic,
     ) -> Reply {
-        let handled = match (found, body) {
-            (Err(RouteError::UnknownPath), _) => Err(Problem::unknown_route(head.path).into()),
-            (Err(RouteError::WrongMethod(allow)), _) => {
-                let problem = Problem::method_not_allowed(head.method, allow);
-                Err(RequestError { allow: Some(allow), ..problem.into() })
-            }
-            (Ok(_), Err(problem)) => Err(problem.into()),
-            (Ok(route), Ok(body)) => match origin::foreign_origin(&head) {
-                Some(origin) => Err(Problem::foreign_origin(&origin).into()),
-                None => {
-                    let served = std::pin::pin!(self.serve(route, head, body, request_id));
-                    or_panicked(served).await.unwrap_or_else(|| Err(RequestError::internal("a panic")))
-                }
-            },
-        };
-        let reply = match handled.and_then(|reply| self.with_budget(reply)) {
+        let rate = Cell::default();
+        let served = std::pin::pin!(self.authorize_and_serve(head, found, body, request_id, &rate));
+        let handled = or_panicked(served).await.unwrap_or_else(|| Err(RequestError::internal("a panic")));
+        let mut reply = match handled.and_then(|reply| self.with_budget(reply)) {
             Ok(reply) => reply,
             Err(error) => {
-                error.log(&head, found.ok(), request_id);
+                error.log(head, found.ok(), request_id);
+                rate.set(error.rate.or(rate.get()));
                 reply::problem(&error.problem, request_id, error.allow)
             }
         };
+        if let Some(verdict) = rate.get() {
+            authorize::add_rate_headers(verdict, &mut reply.headers);
+        }
+        let origin = head.origin.value("/Origin").ok().flatten();
+        self.access.cross_origin.add_headers(origin, &mut reply.headers);
         self.metrics.record(found.ok(), reply.status, begun.elapsed());
         reply
+    }
+
+    /// Checks in this order: credential, rate limit, route, scope, body, origin.
+    async fn authorize_and_serve(
+        self: &Rc<Self>,
+        head: &RequestHead<'_>,
+        found: Result<Route<'_>, RouteError>,
+        body: Result<&[u8], Problem>,
+        request_id: &RequestId,
+        rate: &Cell<Option<RateVerdict>>,
+    ) -> HandlerResult {
+        if head.is_preflight
+            && let Some(reply) = self.preflight(head)
+        {
+            return Ok(reply);
+        }
+        let caller = match found {
+            Ok(route) if route.id.spec().scope == RequiredScope::Open => {
+                self.access.authenticator.anonymous()
+            }
+            _ => self.authenticate(head).await?,
+        };
+        let context = RequestContext { head, request_id, caller: &caller, rate };
+        // A batch takes a token for each of its commands, once they are counted.
+        if !found.is_ok_and(|route| route.id == RouteId::RunCommands) {
+            self.count_tokens(context, 1)?;
+        }
+        let route = found.map_err(|error| match error {
+            RouteError::UnknownPath => Problem::unknown_route(head.path).into(),
+            RouteError::WrongMethod(allow) => {
+                let problem = Problem::method_not_allowed(head.method, allow);
+                RequestError { allow: Some(allow), ..problem.into() }
+            }
+        })?;
+        self.check_scope(route, &caller).await?;
+        let body = body?;
+        if let Some(origin) = origin::foreign_origin(head, &self.access.cross_origin) {
+            return Err(Problem::foreign_origin(&origin).into());
+        }
+        self.serve(route, context, body).await
+    }
+
+    /// The answer to a preflight of an allowed origin.
+    fn preflight(&self, head: &RequestHead<'_>) -> Option<Reply> {
+        let origin = head.origin.value("/Origin").ok().flatten()?;
+        let allowed = self.access.cross_origin.allows(origin);
+        allowed.then(|| Reply { headers: CrossOrigin::preflight(), ..reply::empty(204) })
     }
 
     /// Reserves memory for a long answer, unless that was done before.
@@ -151,17 +194,16 @@ impl Worker {
     async fn serve(
         self: &Rc<Self>,
         route: Route<'_>,
-        head: RequestHead<'_>,
+        context: RequestContext<'_>,
         body: &[u8],
-        request_id: &RequestId,
     ) -> HandlerResult {
+        let head = context.head;
         let query = head.query;
-        let context = (head, request_id);
         decode::host(head.needs_host, head.host.value("/Host")?)?;
         if !route.body().is_read() {
             decode::no_body(body)?;
         }
-        heed_preconditions(route, &head)?;
+        heed_preconditions(route, head)?;
         // The path's first parameter, under each of its names.
         let [sku, unit] = route.parameters;
         let (id, name) = (sku, sku);
@@ -187,7 +229,7 @@ impl Worker {
                 self.keyed(context, keyed, ResponseKind::Nothing).await
             }
             RouteId::SetStock => {
-                let command = decode::set_stock(sku, query, precondition(&head)?, body)?;
+                let command = decode::set_stock(sku, query, precondition(head)?, body)?;
                 self.command(context, command, None, ResponseKind::Item).await
             }
             RouteId::AdjustStock => {
@@ -271,8 +313,15 @@ pub(super) async fn or_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F:
     .await
 }
 
-/// The head of a request, and its id.
-pub(super) type RequestContext<'a> = (RequestHead<'a>, &'a RequestId);
+/// What the steps of one request share.
+#[derive(Clone, Copy)]
+pub(super) struct RequestContext<'a> {
+    pub(super) head: &'a RequestHead<'a>,
+    pub(super) request_id: &'a RequestId,
+    pub(super) caller: &'a Caller,
+    /// What the caller's rate limit said, if there is one.
+    pub(super) rate: &'a Cell<Option<RateVerdict>>,
+}
 
 /// JSON pointers for errors of these headers.
 const IF_MATCH: &str = "/If-Match";

@@ -1,0 +1,142 @@
+//! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]` and `[rate_limits]`.
+
+use crate::access::{IssuerSettings, Rate};
+use crate::settings::{Config, LocationTimes};
+use crate::sources::{Sources, Value, span_of, unknown, value_of};
+use toml_edit::{Item, TableLike};
+
+/// Where a byte of the file stands, for an error.
+pub(crate) type Place<'a> = &'a dyn Fn(usize) -> String;
+
+const LOCATION_KEYS: [&str; 2] = ["default_ttl_seconds", "max_hold_seconds"];
+const ISSUER_KEYS: [&str; 9] = [
+    "issuer",
+    "audience",
+    "algorithms",
+    "jwks_url",
+    "jwks_file",
+    "public_key_file",
+    "scopes_claim",
+    "principal_claim",
+    "locations_claim",
+];
+const LIMIT_KEYS: [&str; 2] = ["principal", "address"];
+const RATE_KEYS: [&str; 2] = ["per_second", "burst"];
+
+/// Reads the table of a key that is a table. Errors of its members go to the sources.
+pub(crate) fn read(
+    sources: &mut Sources,
+    config: &mut Config,
+    key: &str,
+    item: &Item,
+    place: Place<'_>,
+) -> Result<(), String> {
+    match (key, item.as_table_like(), item.as_array_of_tables()) {
+        ("locations", Some(table), _) => read_locations(sources, config, table, place),
+        ("locations", None, _) => return Err("must be tables like [locations.hub]".to_owned()),
+        ("rate_limits", Some(table), _) => read_limits(sources, config, table, place),
+        ("rate_limits", None, _) => return Err("must be a table, [rate_limits]".to_owned()),
+        (_, _, Some(tables)) => {
+            for table in tables {
+                read_issuer(sources, config, table, place);
+            }
+        }
+        (_, _, None) => return Err("must be tables, each with the heading [[issuers]]".to_owned()),
+    }
+    Ok(())
+}
+
+/// Calls `set` with each member of a table. An unknown member or an error of `set` goes to the sources.
+fn members(
+    sources: &mut Sources,
+    table: &dyn TableLike,
+    (name, known): (&str, &[&str]),
+    place: Place<'_>,
+    mut set: impl FnMut(&str, &Item) -> Result<(), String>,
+) {
+    for (member, item) in table.iter() {
+        let at = place(span_of(table, member));
+        if !known.contains(&member) {
+            sources.errors.push(format!("{at}: {name}: {}", unknown(member, known)));
+        } else if let Err(what) = set(member, item) {
+            sources.errors.push(format!("{at}: {name}.{member}: {what}"));
+        }
+    }
+}
+
+fn read_locations(sources: &mut Sources, config: &mut Config, locations: &dyn TableLike, place: Place<'_>) {
+    for (location, item) in locations.iter() {
+        let name = format!("locations.{location}");
+        let Some(table) = item.as_table_like() else {
+            let at = place(span_of(locations, location));
+            sources.errors.push(format!("{at}: {name}: must be a table"));
+            continue;
+        };
+        let mut times = LocationTimes::default();
+        members(sources, table, (&name, &LOCATION_KEYS), place, |member, item| {
+            let seconds = Some(value_of(item).number(true)?);
+            match member {
+                "default_ttl_seconds" => times.default_ttl_seconds = seconds,
+                _ => times.max_hold_seconds = seconds,
+            }
+            Ok(())
+        });
+        config.locations.insert(location.to_owned(), times);
+    }
+}
+
+fn read_issuer(sources: &mut Sources, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
+    let mut issuer = IssuerSettings {
+        scopes_claim: IssuerSettings::SCOPES_CLAIM.to_owned(),
+        principal_claim: IssuerSettings::PRINCIPAL_CLAIM.to_owned(),
+        ..IssuerSettings::default()
+    };
+    members(sources, table, ("issuers", &ISSUER_KEYS), place, |member, item| {
+        let value = value_of(item);
+        match member {
+            "issuer" => issuer.issuer = value.text()?,
+            "audience" => issuer.audience = value.text()?,
+            "algorithms" => issuer.algorithms = value.list()?,
+            "jwks_url" => issuer.jwks_url = Some(value.text()?),
+            "jwks_file" => issuer.jwks_file = Some(value.text()?.into()),
+            "public_key_file" => issuer.public_key_file = Some(value.text()?.into()),
+            "scopes_claim" => issuer.scopes_claim = value.text()?,
+            "principal_claim" => issuer.principal_claim = value.text()?,
+            _ => issuer.locations_claim = Some(value.text()?),
+        }
+        Ok(())
+    });
+    config.access.issuers.push(issuer);
+}
+
+fn read_limits(sources: &mut Sources, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
+    let mut rates = Vec::new();
+    members(sources, table, ("rate_limits", &LIMIT_KEYS), place, |member, item| {
+        let rate = item.as_table_like().ok_or("must be a table like { per_second = 10, burst = 20 }")?;
+        rates.push((member.to_owned(), read_rate(rate)?));
+        Ok(())
+    });
+    let limits = &mut config.access.rate_limits;
+    for (name, rate) in rates {
+        match name.as_str() {
+            "principal" => limits.principal = Some(rate),
+            _ => limits.address = rate,
+        }
+    }
+}
+
+fn read_rate(table: &dyn TableLike) -> Result<Rate, String> {
+    if let Some((other, _)) = table.iter().find(|(name, _)| !RATE_KEYS.contains(name)) {
+        return Err(unknown(other, &RATE_KEYS));
+    }
+    let number = |name: &str| -> Result<u32, String> {
+        let item = table.get(name).ok_or_else(|| format!("needs {name}"))?;
+        value_of(item).number(true).map_err(|what| format!("{name} {what}"))
+    };
+    Ok(Rate { per_second: number("per_second")?, burst: number("burst")? })
+}
+
+/// A list in a variable: its elements with commas between them.
+pub(crate) fn split_list(text: &str) -> Value {
+    Value::List(text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect())
+}

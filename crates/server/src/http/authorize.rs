@@ -1,0 +1,170 @@
+//! Who sends a request, and whether it may: credential, rate limit, scope, in this order. What a caller may see of the data is
+//! decided where the data is read (`restrict.rs`).
+
+use super::request_error::RequestError;
+use super::request_head::{RequestHead, SingleHeader};
+use super::route::Route;
+use super::worker::{RequestContext, Worker};
+use crate::access::RateVerdict;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+use stockhold_api::decode;
+use stockhold_api::problem::Problem;
+use stockhold_api::routes::{RequiredScope, RouteId};
+use stockhold_domain::{Label, RecordKey, RecordKind, Status};
+use stockhold_service::{
+    AuthenticationError, Caller, CredentialFault, KeyId, KeyRecord, MissingPermission, PrincipalKind, Scope,
+    unknown_key,
+};
+use stockhold_store::{Failure, Query, QueryResult};
+
+impl Worker {
+    /// The caller of a request.
+    pub(super) async fn authenticate(&self, head: &RequestHead<'_>) -> Result<Arc<Caller>, RequestError> {
+        let authorization = match head.authorization {
+            SingleHeader::Absent => None,
+            SingleHeader::Value(value) => Some(value),
+            SingleHeader::Repeated => {
+                return Err(self.refused(
+                    head,
+                    CredentialFault::Malformed,
+                    "The request has two Authorization headers.",
+                    None,
+                ));
+            }
+        };
+        let client = client(head);
+        let mut found = self.access.authenticator.authenticate(authorization, client, head.now);
+        if let Err(AuthenticationError::UnknownKey(id)) = found {
+            // Without this, anybody could have the store read for every guess.
+            if self.access.is_exhausted(client) {
+                return Err(self.refused(
+                    head,
+                    CredentialFault::Unknown,
+                    "There is no such API key.",
+                    Some(id.to_string()),
+                ));
+            }
+            found = match self.read_key(id).await? {
+                Some(record) => {
+                    self.access.authenticator.add_key(record);
+                    self.access.authenticator.authenticate(authorization, client, head.now)
+                }
+                None => Err(unknown_key(id)),
+            };
+        }
+        found.map_err(|error| match error {
+            AuthenticationError::Refused { fault, why, subject } => self.refused(head, fault, &why, subject),
+            AuthenticationError::Unavailable(why) => RequestError::from_store(&Failure::Unavailable(why)),
+            AuthenticationError::UnknownKey(_) => {
+                RequestError::internal("a key that was just added is unknown")
+            }
+        })
+    }
+
+    /// Reads an API key from the store.
+    pub(super) async fn read_key(&self, id: KeyId) -> Result<Option<KeyRecord>, RequestError> {
+        let record = match self.find(Query::Record(key_record_key(id))).await? {
+            QueryResult::Record(record) => record,
+            _ => return Err(RequestError::wrong_answer()),
+        };
+        let value = record.and_then(|record| record.value);
+        let read = value.map(|value| KeyRecord::from_bytes(value.as_bytes())).transpose();
+        read.map_err(|error| RequestError::internal(error.to_string()))
+    }
+
+    /// The answer to a refused credential. It counts against the address, and is a refusal for too many requests once the
+    /// address has no allowance left.
+    fn refused(
+        &self,
+        head: &RequestHead<'_>,
+        fault: CredentialFault,
+        why: &str,
+        subject: Option<String>,
+    ) -> RequestError {
+        metrics::counter!("stockhold_credentials_refused_total", "reason" => fault.name()).increment(1);
+        if let Some(subject) = subject.filter(|subject| self.access.may_log(subject)) {
+            tracing::warn!(credential = fault.name(), subject, "a credential was refused");
+        }
+        match self.access.count_refusal(client(head)).filter(|verdict| !verdict.status.allowed) {
+            Some(verdict) => too_many_requests(verdict),
+            None => Problem::unauthenticated(fault, why).into(),
+        }
+    }
+
+    /// Takes tokens from the caller's rate limit. The headers of the answer show what is left.
+    pub(super) fn count_tokens(&self, context: RequestContext<'_>, tokens: u32) -> Result<(), RequestError> {
+        let Some(verdict) = self.access.count_request(context.caller, tokens) else { return Ok(()) };
+        if !verdict.status.allowed {
+            return Err(too_many_requests(verdict));
+        }
+        context.rate.set(Some(verdict));
+        Ok(())
+    }
+
+    /// Refuses a route whose scope the caller lacks.
+    pub(super) async fn check_scope(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
+        let spec = route.id.spec();
+        let scope = match spec.scope {
+            RequiredScope::Open | RequiredScope::EachCommand => return Ok(()),
+            RequiredScope::One(scope) => scope,
+        };
+        if caller.principal.may(scope) {
+            return Ok(());
+        }
+        let PrincipalKind::Hold(held) = caller.principal.kind else { return Err(missing_scope(scope)) };
+        // Only the reservation of the token, and only while it is active.
+        let [id, _] = route.parameters;
+        if !spec.hold_token || decode::reservation(id, None).ok() != Some(held) {
+            return Err(missing_scope(scope));
+        }
+        match self.find(Query::Reservation(held)).await? {
+            QueryResult::Reservation(None) => Ok(()),
+            QueryResult::Reservation(Some(hold)) => match hold.status {
+                Status::Active => Ok(()),
+                Status::Cancelled | Status::Expired if route.id == RouteId::Release => Ok(()),
+                Status::Confirmed | Status::Cancelled | Status::Expired => {
+                    let why = "The reservation of the hold token has ended.";
+                    Err(Problem::unauthenticated(CredentialFault::Expired, why).into())
+                }
+            },
+            _ => Err(RequestError::wrong_answer()),
+        }
+    }
+}
+
+/// The refusal of a caller that lacks a scope.
+pub(super) fn missing_scope(scope: Scope) -> RequestError {
+    Problem::not_permitted(MissingPermission::Scope(scope)).into()
+}
+
+/// The name of the record of an API key.
+pub(super) fn key_record_key(id: KeyId) -> RecordKey {
+    #[expect(clippy::expect_used, reason = "a key id is 36 characters of ASCII")]
+    let id = Label::new(&id.to_string()).expect("a key id is a label");
+    RecordKey { kind: RecordKind::ApiKey, id }
+}
+
+fn client(head: &RequestHead<'_>) -> IpAddr {
+    head.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
+
+fn too_many_requests(verdict: RateVerdict) -> RequestError {
+    let seconds = whole_seconds(verdict.status.retry_after).max(1);
+    RequestError { rate: Some(verdict), ..Problem::rate_limited(seconds).into() }
+}
+
+/// Adds the `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers-10).
+pub(super) fn add_rate_headers(verdict: RateVerdict, headers: &mut Vec<crate::access::Header>) {
+    let RateVerdict { policy, limit, status } = verdict;
+    let reset = if status.allowed { status.reset_after } else { status.retry_after };
+    let (burst, window) = (limit.burst(), limit.window_seconds());
+    headers.push(("ratelimit-policy", format!("\"{policy}\";q={burst};w={window}").into()));
+    let (remaining, reset) = (status.remaining, whole_seconds(reset));
+    headers.push(("ratelimit", format!("\"{policy}\";r={remaining};t={reset}").into()));
+}
+
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
