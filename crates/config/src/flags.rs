@@ -54,7 +54,7 @@ pub struct Flags {
     /// Refuse new reservations while the disk has less free space than this [default: 256]
     #[arg(long, value_name = "MIB")]
     free_space_floor_mib: Option<u64>,
-    /// File with the root key, which has every scope. It can also be given as STOCKHOLD_ROOT_KEY [default: none]
+    /// File with the root key, which has every scope. It can also be given as `STOCKHOLD_ROOT_KEY` [default: none]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
     /// trace, debug, info, warn, error, or a list of target=level [default: info]

@@ -1,6 +1,6 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
-use crate::access::Access;
+use crate::access::{Access, KeyTableTask};
 use crate::backend::Backend;
 use crate::http::{self, Admin, Http};
 use crate::logging;
@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stockhold_config::{Config, exit};
+use stockhold_config::{Config, credentials_hint, exit};
 use stockhold_embedded::Options;
 use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::ids::IdSource;
 use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -50,6 +51,10 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(options) => options,
         Err(error) => return exit::because(exit::USAGE, error),
     };
+    let access = match Access::from_config(config) {
+        Ok(access) => Arc::new(access),
+        Err(error) => return exit::because(exit::USAGE, error),
+    };
     let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
     // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
     // the addresses too, and that error says more.
@@ -63,7 +68,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
     let mut store = None;
-    let ended = runtime.block_on(start_and_run(config, options, metrics, sockets, &mut store));
+    let ended = runtime.block_on(start_and_run(config, options, access, metrics, sockets, &mut store));
     drop(runtime);
     // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
@@ -74,6 +79,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
 async fn start_and_run(
     config: &Config,
     options: Options,
+    access: Arc<Access>,
     metrics: PrometheusHandle,
     sockets: Result<(TcpSocket, TcpSocket), String>,
     opened: &mut Option<Backend>,
@@ -105,18 +111,46 @@ async fn start_and_run(
     };
     let store = opened.insert(store);
     let api = api.map_err(failed)?;
-    let access = Arc::new(Access::from_config(config).map_err(failed)?);
-    let http = Http::start(config.workers(), store.store(), clock, access)
+    let key_table = start_access(config, &access, store, &clock).await?;
+    let http = Http::start(config.workers(), store.store(), clock, Arc::clone(&access))
         .map_err(|error| failed(format!("starting the workers: {error}")))?;
     let api = listen(api, config.listen).map_err(failed)?;
     admin.start_ended(store.clone(), http.gauges());
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
-    log_start(config, store);
-    let ended = run(api, http, &mut signals, store).await;
+    log_start(config, store, &access);
+    let ended = tokio::select! {
+        ended = run(api, http, &mut signals, store) => ended,
+        never = key_table.run() => match never {},
+    };
     if let Some(task) = admin_task {
         task.abort();
     }
     Ok(ended)
+}
+
+/// Reads the API keys of the store, and refuses to listen where everybody could do everything.
+async fn start_access(
+    config: &Config,
+    access: &Arc<Access>,
+    store: &Backend,
+    clock: &Arc<dyn Clock>,
+) -> Result<KeyTableTask, ExitCode> {
+    let ids = IdSource::from_system().map_err(|error| exit::because(exit::FAILED, error))?;
+    let (access, clock) = (Arc::clone(access), Arc::clone(clock));
+    let mut key_table = KeyTableTask { access: Arc::clone(&access), store: store.store(), clock, ids };
+    if let Err(error) = key_table.refresh().await {
+        return Err(exit::because(exit::FAILED, format!("reading the API keys: {error}")));
+    }
+    if !access.authenticator.is_required() && !config.listen.ip().is_loopback() {
+        let what = format!(
+            "listen {}: without credentials the API listens on loopback only, because everybody who reaches it may do \
+             anything; {}",
+            config.listen,
+            credentials_hint()
+        );
+        return Err(exit::because(exit::USAGE, what));
+    }
+    Ok(key_table)
 }
 
 /// Opens the store on a thread of its own, which no end of the runtime waits for.
@@ -230,7 +264,7 @@ async fn failure(store: &Backend) -> String {
     }
 }
 
-fn log_start(config: &Config, store: &Backend) {
+fn log_start(config: &Config, store: &Backend, access: &Access) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         api = %config.listen,
@@ -242,7 +276,9 @@ fn log_start(config: &Config, store: &Backend) {
         "serving; {}",
         store.durability()
     );
-    tracing::info!("no credentials are configured: the API listens on loopback only");
+    if !access.authenticator.is_required() {
+        tracing::info!("no credentials are configured: the API listens on loopback only");
+    }
 }
 
 /// Records facts about the server for tools that measure it: its version, its address, and that every answer was

@@ -15,7 +15,7 @@ use crate::root_key::RootKey;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use stockhold_domain::Instant;
 
@@ -72,6 +72,8 @@ struct KeyTable {
 
 struct KeyEntry {
     record: KeyRecord,
+    /// When it was last used on this instance, in microseconds since 1970; 0 if it was not.
+    used_at: AtomicI64,
     caller: Arc<Caller>,
 }
 
@@ -108,8 +110,13 @@ impl Authenticator {
 
     /// Replaces the table of keys by all keys of the store, as they were at an instant.
     pub fn refresh_keys(&self, records: Vec<KeyRecord>, at: Instant) {
-        let keys =
+        let keys: HashMap<_, _> =
             records.into_iter().filter_map(|record| Some((record.key_id, KeyEntry::new(record)?))).collect();
+        for (id, old) in &self.read_keys().keys {
+            if let Some(entry) = keys.get(id) {
+                entry.used_at.store(old.used_at.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
         self.replace_keys(KeyTable { keys, refreshed_at: Some(at) });
     }
 
@@ -120,6 +127,12 @@ impl Authenticator {
             self.keys.write().unwrap_or_else(PoisonError::into_inner).keys.insert(key_id, entry);
             self.has_keys.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// When a key was last used on this instance.
+    pub fn last_use(&self, id: KeyId) -> Option<Instant> {
+        let used = self.read_keys().keys.get(&id)?.used_at.load(Ordering::Relaxed);
+        (used > 0).then(|| Instant::from_micros(used))
     }
 
     fn replace_keys(&self, table: KeyTable) {
@@ -196,6 +209,10 @@ impl Authenticator {
         if let Some((fault, why)) = fault {
             return Err(AuthenticationError::Refused { fault, why, subject: Some(key_id.to_string()) });
         }
+        // Written once a second at most, so that processors do not fight over it.
+        if now.micros() - entry.used_at.load(Ordering::Relaxed) > 1_000_000 {
+            entry.used_at.store(now.micros(), Ordering::Relaxed);
+        }
         Ok(Arc::clone(&entry.caller))
     }
 
@@ -240,7 +257,7 @@ impl KeyEntry {
     /// `None` when the record's principal or limit can't be used, which the creation of keys prevents.
     fn new(record: KeyRecord) -> Option<Self> {
         let caller = Caller { principal: record.to_principal()?, rate_limit: record.limit().ok()? };
-        Some(Self { record, caller: Arc::new(caller) })
+        Some(Self { record, used_at: AtomicI64::new(0), caller: Arc::new(caller) })
     }
 }
 

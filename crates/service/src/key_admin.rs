@@ -54,6 +54,7 @@ pub enum KeyAdminError {
     Random(io::Error),
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors and texts are passed as they are")]
 fn invalid(pointer: &str, detail: impl ToString) -> KeyAdminError {
     KeyAdminError::Invalid(pointer.to_owned(), detail.to_string())
 }
@@ -165,12 +166,10 @@ fn may_give(caller: &Principal, scopes: ScopeSet, wanted: &Restrictions) -> Resu
         return Err(KeyAdminError::Missing(MissingPermission::Scope(scope)));
     }
     let own = &caller.restrictions;
-    if let Some(lacking) = not_within(wanted.locations.as_ref(), own.locations.as_ref()) {
-        return Err(KeyAdminError::Missing(MissingPermission::Location(lacking)));
-    }
-    if let Some(lacking) = not_within(wanted.channels.as_ref(), own.channels.as_ref()) {
-        return Err(KeyAdminError::Missing(MissingPermission::Channel(lacking)));
-    }
+    are_within(wanted.locations.as_ref(), own.locations.as_ref())
+        .map_err(|lacking| KeyAdminError::Missing(MissingPermission::Location(lacking)))?;
+    are_within(wanted.channels.as_ref(), own.channels.as_ref())
+        .map_err(|lacking| KeyAdminError::Missing(MissingPermission::Channel(lacking)))?;
     if own.own_reservations_only && !wanted.own_reservations_only {
         return Err(invalid(
             "/own_reservations_only",
@@ -180,11 +179,14 @@ fn may_give(caller: &Principal, scopes: ScopeSet, wanted: &Restrictions) -> Resu
     Ok(())
 }
 
-/// What of a list is not in the caller's list, if anything: `Some(None)` when everything was wanted.
-fn not_within(wanted: Option<&Arc<[Label]>>, own: Option<&Arc<[Label]>>) -> Option<Option<Label>> {
-    let own = own?;
-    let Some(wanted) = wanted else { return Some(None) };
-    wanted.iter().find(|label| !own.contains(label)).map(|label| Some(label.clone()))
+/// Checks that a list is within the caller's list. The error is what is not, or `None` when everything was wanted.
+fn are_within(wanted: Option<&Arc<[Label]>>, own: Option<&Arc<[Label]>>) -> Result<(), Option<Label>> {
+    let Some(own) = own else { return Ok(()) };
+    let wanted = wanted.ok_or(None)?;
+    match wanted.iter().find(|label| !own.contains(label)) {
+        Some(lacking) => Err(Some(lacking.clone())),
+        None => Ok(()),
+    }
 }
 
 fn labels(pointer: &str, texts: Option<&[String]>) -> Result<Option<Arc<[Label]>>, KeyAdminError> {

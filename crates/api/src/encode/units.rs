@@ -17,8 +17,8 @@ pub(super) fn of_line(out: &mut Vec<u8>, units: &[LineUnit]) {
     });
 }
 
-/// A unit.
-pub fn unit(out: &mut Vec<u8>, unit: &Unit) {
+/// A unit. The reservation that has it is left out for readers that may not know.
+pub fn unit(out: &mut Vec<u8>, unit: &Unit, shows_holder: bool) {
     let mut object = Object::open(out);
     object.text("unit_id", unit.id.as_str());
     object.word(
@@ -31,7 +31,7 @@ pub fn unit(out: &mut Vec<u8>, unit: &Unit) {
     );
     object.number("version", unit.version);
     place(&mut object, &unit.place);
-    if let Some(id) = unit.status.holder() {
+    if let Some(id) = unit.status.holder().filter(|_| shows_holder) {
         object.uuid("reservation_id", id.as_u128());
     }
     object.close();

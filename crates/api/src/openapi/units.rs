@@ -44,7 +44,7 @@ fn list() -> Operation {
     let page = written(|out| {
         let mut list = encode::List::open(out, "data");
         for unit in pool().iter() {
-            encode::unit(list.entry(out), unit);
+            encode::unit(list.entry(out), unit, true);
         }
         list.close_page(out, false, None);
     });
@@ -67,7 +67,7 @@ fn on_unit(route: RouteId, unit: &str) -> Operation {
 }
 
 fn one() -> Operation {
-    let unit = pool().iter().next().map(|unit| written(|out| encode::unit(out, unit)));
+    let unit = pool().iter().next().map(|unit| written(|out| encode::unit(out, unit, true)));
     on_unit(RouteId::GetUnit, "A-12").responds(json!({ "held": example("Held", json!(unit)) }))
 }
 

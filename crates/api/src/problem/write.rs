@@ -117,22 +117,20 @@ impl Fields {
                 }
             }
             Self::Credential(fault) => object.word("credential", fault.name()),
-            Self::Missing(missing) => {
-                let mut inner = Object::open(object.value("missing"));
-                match missing {
-                    MissingPermission::Scope(scope) => inner.word("scope", scope.name()),
-                    MissingPermission::Location(location) => {
-                        put_one_or_all(&mut inner, "location", location.as_ref())
-                    }
-                    MissingPermission::Channel(channel) => {
-                        put_one_or_all(&mut inner, "channel", channel.as_ref())
-                    }
-                }
-                inner.close();
-            }
+            Self::Missing(missing) => put_missing(object.value("missing"), missing),
             Self::RetryAfterSeconds(seconds) => object.number("retry_after_seconds", *seconds),
         }
     }
+}
+
+fn put_missing(out: &mut Vec<u8>, missing: &MissingPermission) {
+    let mut object = Object::open(out);
+    match missing {
+        MissingPermission::Scope(scope) => object.word("scope", scope.name()),
+        MissingPermission::Location(location) => put_one_or_all(&mut object, "location", location.as_ref()),
+        MissingPermission::Channel(channel) => put_one_or_all(&mut object, "channel", channel.as_ref()),
+    }
+    object.close();
 }
 
 /// `null` stands for all of them.

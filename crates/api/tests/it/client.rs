@@ -218,11 +218,11 @@ async fn units_go_out_as_the_routes_want_them() {
         status: UnitStatus::Held(id()),
         version: 3,
     };
-    let alone = answer(200, |out| encode::unit(out, &unit));
+    let alone = answer(200, |out| encode::unit(out, &unit, true));
     let history = answer(200, |out| List::open(out, "data").close(out));
     let page = answer(200, |out| {
         let mut list = List::open(out, "data");
-        encode::unit(list.entry(out), &unit);
+        encode::unit(list.entry(out), &unit, true);
         list.close_page(out, true, Some("c0"));
     });
     let mut pool = Pool::default();

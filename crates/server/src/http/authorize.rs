@@ -34,7 +34,7 @@ impl Worker {
                 ));
             }
         };
-        let client = client(head);
+        let client = client_address(head);
         let mut found = self.access.authenticator.authenticate(authorization, client, head.now);
         if let Err(AuthenticationError::UnknownKey(id)) = found {
             // Without this, anybody could have the store read for every guess.
@@ -65,9 +65,8 @@ impl Worker {
 
     /// Reads an API key from the store.
     pub(super) async fn read_key(&self, id: KeyId) -> Result<Option<KeyRecord>, RequestError> {
-        let record = match self.find(Query::Record(key_record_key(id))).await? {
-            QueryResult::Record(record) => record,
-            _ => return Err(RequestError::wrong_answer()),
+        let QueryResult::Record(record) = self.find(Query::Record(key_record_key(id))).await? else {
+            return Err(RequestError::wrong_answer());
         };
         let value = record.and_then(|record| record.value);
         let read = value.map(|value| KeyRecord::from_bytes(value.as_bytes())).transpose();
@@ -87,7 +86,7 @@ impl Worker {
         if let Some(subject) = subject.filter(|subject| self.access.may_log(subject)) {
             tracing::warn!(credential = fault.name(), subject, "a credential was refused");
         }
-        match self.access.count_refusal(client(head)).filter(|verdict| !verdict.status.allowed) {
+        match self.access.count_refusal(client_address(head)).filter(|verdict| !verdict.status.allowed) {
             Some(verdict) => too_many_requests(verdict),
             None => Problem::unauthenticated(fault, why).into(),
         }
@@ -113,13 +112,15 @@ impl Worker {
         if caller.principal.may(scope) {
             return Ok(());
         }
-        let PrincipalKind::Hold(held) = caller.principal.kind else { return Err(missing_scope(scope)) };
+        let PrincipalKind::Hold(reservation) = caller.principal.kind else {
+            return Err(missing_scope(scope));
+        };
         // Only the reservation of the token, and only while it is active.
         let [id, _] = route.parameters;
-        if !spec.hold_token || decode::reservation(id, None).ok() != Some(held) {
+        if !spec.hold_token || decode::reservation(id, None).ok() != Some(reservation) {
             return Err(missing_scope(scope));
         }
-        match self.find(Query::Reservation(held)).await? {
+        match self.find(Query::Reservation(reservation)).await? {
             QueryResult::Reservation(None) => Ok(()),
             QueryResult::Reservation(Some(hold)) => match hold.status {
                 Status::Active => Ok(()),
@@ -146,13 +147,14 @@ pub(super) fn key_record_key(id: KeyId) -> RecordKey {
     RecordKey { kind: RecordKind::ApiKey, id }
 }
 
-fn client(head: &RequestHead<'_>) -> IpAddr {
+/// The address of the caller.
+pub(super) fn client_address(head: &RequestHead<'_>) -> IpAddr {
     head.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 fn too_many_requests(verdict: RateVerdict) -> RequestError {
     let seconds = whole_seconds(verdict.status.retry_after).max(1);
-    RequestError { rate: Some(verdict), ..Problem::rate_limited(seconds).into() }
+    RequestError { rate: Some(Box::new(verdict)), ..Problem::rate_limited(seconds).into() }
 }
 
 /// Adds the `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers-10).

@@ -26,12 +26,24 @@ impl Worker {
         response_kind: ResponseKind,
     ) -> HandlerResult {
         let key = decode::idempotency_key(context.head.idempotency_key.value("/Idempotency-Key")?, key)?;
+        let command = self.restrict(context, command).await?;
         let key = key.map(|key| key_use(context.caller, &command, &key));
-        self.command(context, command, key, response_kind).await
+        self.submit(context, command, key, response_kind).await
     }
 
-    /// A single command.
+    /// A command without an idempotency key.
     pub(super) async fn command(
+        &self,
+        context: RequestContext<'_>,
+        command: Command,
+        response_kind: ResponseKind,
+    ) -> HandlerResult {
+        let command = self.restrict(context, command).await?;
+        self.submit(context, command, None, response_kind).await
+    }
+
+    /// Sends a command to the store.
+    async fn submit(
         &self,
         context: RequestContext<'_>,
         command: Command,
@@ -75,6 +87,13 @@ impl Worker {
                         places.push(Err(Problem::not_permitted(MissingPermission::Scope(scope))));
                         continue;
                     }
+                    let command = match self.restrict(context, command).await {
+                        Ok(command) => command,
+                        Err(error) => {
+                            places.push(Err(error.problem));
+                            continue;
+                        }
+                    };
                     places.push(Ok(command.kind()));
                     let key = key.map(|key: Cow<'_, str>| key_use(context.caller, &command, &key));
                     envelopes.push(self.envelope(context, origin.clone(), command, key));

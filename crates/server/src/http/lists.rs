@@ -5,8 +5,8 @@
 use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES};
 use super::reply;
 use super::request_error::RequestError;
-use super::request_head::RequestHead;
-use super::worker::{HandlerResult, Worker};
+use super::restrict::{check_item, check_location, shows_holders};
+use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
@@ -28,7 +28,8 @@ const EVENTS_SCANNED: usize = 10_000;
 const READS: usize = 64;
 
 impl Worker {
-    pub(super) async fn reservation(&self, id: ReservationId) -> HandlerResult {
+    pub(super) async fn reservation(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
+        self.check_reservation(context, id).await?;
         match self.find(Query::Reservation(id)).await? {
             QueryResult::Reservation(Some(hold)) => Ok(reply::reservation(&hold)),
             QueryResult::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
@@ -47,13 +48,24 @@ impl Worker {
         found.ok_or_else(|| Problem::from(Rejection::UnknownItem(vec![key])).into())
     }
 
-    pub(super) async fn available(&self, head: &RequestHead<'_>, key: ItemKey) -> HandlerResult {
+    pub(super) async fn show_item(&self, context: RequestContext<'_>, key: ItemKey) -> HandlerResult {
+        check_item(context, &key)?;
+        Ok(reply::item(&self.item(key).await?))
+    }
+
+    pub(super) async fn available(&self, context: RequestContext<'_>, key: ItemKey) -> HandlerResult {
+        check_item(context, &key)?;
         let item = self.item(key).await?;
-        let as_of = head.now.max(item.figures.at);
+        let as_of = context.head.now.max(item.figures.at);
         Ok(reply::json(|out| encode::availability(out, &item, as_of)))
     }
 
-    pub(super) async fn availability(&self, head: &RequestHead<'_>, keys: Vec<ItemKey>) -> HandlerResult {
+    pub(super) async fn availability(
+        &self,
+        context: RequestContext<'_>,
+        keys: Vec<ItemKey>,
+    ) -> HandlerResult {
+        keys.iter().try_for_each(|key| check_item(context, key))?;
         let mut items = Vec::with_capacity(keys.len());
         for key in &keys {
             let Some(published) = self.store.published_item(key) else { break };
@@ -70,7 +82,7 @@ impl Worker {
         for (key, item) in keys.iter().zip(&items) {
             let out = list.entry(&mut out);
             match item {
-                Some(item) => encode::availability(out, item, head.now.max(item.figures.at)),
+                Some(item) => encode::availability(out, item, context.head.now.max(item.figures.at)),
                 None => encode::unknown_item(out, key),
             }
         }
@@ -78,7 +90,14 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn reservations(&self, mut filter: ReservationFilter) -> HandlerResult {
+    pub(super) async fn reservations(
+        &self,
+        context: RequestContext<'_>,
+        mut filter: ReservationFilter,
+    ) -> HandlerResult {
+        if let Some(location) = &filter.location {
+            check_location(context, location.as_str())?;
+        }
         let mut left = filter.limit;
         let mut out = Vec::new();
         let mut budget = None;
@@ -86,10 +105,11 @@ impl Worker {
         let mut cut = None;
         for _ in 0..READS {
             filter.limit = cut.unwrap_or(left.min(HOLDS_AT_ONCE));
-            let QueryResult::Reservations(page) = self.find(Query::Reservations(filter.clone())).await?
+            let QueryResult::Reservations(mut page) = self.find(Query::Reservations(filter.clone())).await?
             else {
                 return Err(RequestError::wrong_answer());
             };
+            page.holds = self.visible(&context.caller.principal, page.holds).await?;
             let before = (out.len(), list);
             let mut fit = 0;
             for hold in page.holds.iter().take(left) {
@@ -118,12 +138,14 @@ impl Worker {
         Ok(reply::written(out, budget))
     }
 
-    pub(super) async fn inventory(&self, mut wanted: ItemPageRequest) -> HandlerResult {
+    pub(super) async fn inventory(
+        &self,
+        context: RequestContext<'_>,
+        mut wanted: ItemPageRequest,
+    ) -> HandlerResult {
         let limit = wanted.limit;
         wanted.limit += 1;
-        let QueryResult::ItemPage(items) = self.find(Query::ItemPage(wanted)).await? else {
-            return Err(RequestError::wrong_answer());
-        };
+        let items = self.visible_items(context, wanted).await?;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         for item in items.iter().take(limit) {
@@ -135,7 +157,9 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn units(&self, mut wanted: UnitFilter) -> HandlerResult {
+    pub(super) async fn units(&self, context: RequestContext<'_>, mut wanted: UnitFilter) -> HandlerResult {
+        check_item(context, &wanted.item)?;
+        let holders = shows_holders(context);
         let mut left = wanted.limit;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
@@ -147,7 +171,7 @@ impl Worker {
                 _ => return Err(RequestError::wrong_answer()),
             };
             for unit in page.units.iter().take(left) {
-                encode::unit(list.entry(&mut out), unit);
+                encode::unit(list.entry(&mut out), unit, holders);
             }
             left = left.saturating_sub(page.units.len());
             wanted.after = page.next;
@@ -160,7 +184,14 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn seat_map(&self, item: ItemKey, layout: bool, known: Option<&[u8]>) -> HandlerResult {
+    pub(super) async fn seat_map(
+        &self,
+        context: RequestContext<'_>,
+        item: ItemKey,
+        layout: bool,
+        known: Option<&[u8]>,
+    ) -> HandlerResult {
+        check_item(context, &item)?;
         let map = match self.find(Query::SeatMap { item: item.clone(), layout }).await? {
             QueryResult::SeatMap(Some(map)) => map,
             QueryResult::SeatMap(None) => return Err(self.no_units(item, None).await),
@@ -169,9 +200,16 @@ impl Worker {
         Ok(reply::seat_map(&map, known, None))
     }
 
-    pub(super) async fn unit(&self, item: ItemKey, unit: Label) -> HandlerResult {
+    pub(super) async fn unit(
+        &self,
+        context: RequestContext<'_>,
+        item: ItemKey,
+        unit: Label,
+    ) -> HandlerResult {
+        check_item(context, &item)?;
+        let holders = shows_holders(context);
         match self.find(Query::Unit { item: item.clone(), unit: unit.clone() }).await? {
-            QueryResult::Unit(Some(unit)) => Ok(reply::json(|out| encode::unit(out, &unit))),
+            QueryResult::Unit(Some(unit)) => Ok(reply::json(|out| encode::unit(out, &unit, holders))),
             QueryResult::Unit(None) => Err(self.no_units(item, Some(unit)).await),
             _ => Err(RequestError::wrong_answer()),
         }
@@ -190,7 +228,8 @@ impl Worker {
         }
     }
 
-    pub(super) async fn history(&self, id: ReservationId) -> HandlerResult {
+    pub(super) async fn history(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
+        self.check_reservation(context, id).await?;
         let rows = match self.find(Query::History(id)).await? {
             QueryResult::History(Some(rows)) => rows,
             QueryResult::History(None) => {
@@ -201,13 +240,20 @@ impl Worker {
         self.history_page(&rows)
     }
 
-    pub(super) async fn unit_history(&self, item: ItemKey, unit: Label) -> HandlerResult {
+    pub(super) async fn unit_history(
+        &self,
+        context: RequestContext<'_>,
+        item: ItemKey,
+        unit: Label,
+    ) -> HandlerResult {
+        check_item(context, &item)?;
         let found = self.find(Query::UnitHistory { item: item.clone(), unit: unit.clone() }).await?;
         let mut rows = match found {
             QueryResult::UnitHistory(Some(rows)) => rows,
             QueryResult::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
             _ => return Err(RequestError::wrong_answer()),
         };
+        rows = self.visible_events(context, rows).await?;
         // One event may have added thousands of units. Only the requested one is shown.
         for row in &mut rows {
             if let Transition::Stock { change: StockChange::UnitsAdded(units), .. } =
@@ -233,7 +279,12 @@ impl Worker {
         Ok(reply::written(out, budget))
     }
 
-    pub(super) async fn events(&self, after: u64, limit: usize) -> HandlerResult {
+    pub(super) async fn events(
+        &self,
+        context: RequestContext<'_>,
+        after: u64,
+        limit: usize,
+    ) -> HandlerResult {
         self.is_history(after).await?;
         let mut position = after;
         let mut left = limit;
@@ -248,7 +299,9 @@ impl Worker {
             scanned += rows.len();
             for row in rows.iter().take(ask) {
                 position = row.position;
-                if !encode::is_visible(&row.event.transition) {
+                if !encode::is_visible(&row.event.transition)
+                    || !self.sees_event(&context.caller.principal, row).await?
+                {
                     continue;
                 }
                 encode::event(list.entry(&mut out), row);

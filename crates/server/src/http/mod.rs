@@ -14,6 +14,7 @@ mod socket;
 mod authorize;
 mod origin;
 mod request_head;
+mod restrict;
 mod route;
 
 mod commands;
@@ -250,6 +251,7 @@ async fn work(
         streams: shared.streams,
         memory: shared.memory,
         tailer,
+        creators: restrict::Creators::default(),
         date: RefCell::default(),
     });
     while let Some((stream, peer, open)) = connections.recv().await {

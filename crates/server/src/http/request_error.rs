@@ -13,7 +13,7 @@ pub(super) struct RequestError {
     /// The `Allow` header, for a wrong method.
     pub(super) allow: Option<&'static str>,
     /// The rate limit that refused it.
-    pub(super) rate: Option<RateVerdict>,
+    pub(super) rate: Option<Box<RateVerdict>>,
     /// The cause, which only the log shows.
     pub(super) cause: Option<String>,
 }

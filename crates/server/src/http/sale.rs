@@ -3,6 +3,7 @@
 
 use super::reply::{self, ResponseKind};
 use super::request_error::RequestError;
+use super::restrict::check_scope_of_sale;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::encode::{self, SaleState};
 use stockhold_domain::{Command, Label, Scope};
@@ -15,7 +16,7 @@ impl Worker {
             return Err(RequestError::internal("no pause where one was decoded"));
         };
         let (scope, paused) = (set.scope.clone(), set.paused);
-        let done = self.command(context, command, None, ResponseKind::Sale).await?;
+        let done = self.command(context, command, ResponseKind::Sale).await?;
         // The command took effect. If the state can't be read now, the answer leaves it out.
         match self.standing(&scope).await {
             Ok(standing) => Ok(shown(&SaleState { paused, ..standing })),
@@ -24,7 +25,8 @@ impl Worker {
     }
 
     /// The pauses of a location or of the whole sale.
-    pub(super) async fn sale(&self, scope: &Scope) -> HandlerResult {
+    pub(super) async fn sale(&self, context: RequestContext<'_>, scope: &Scope) -> HandlerResult {
+        check_scope_of_sale(context, scope)?;
         Ok(shown(&self.standing(scope).await?))
     }
 

@@ -4,16 +4,18 @@
 //! There is no queue for clients: each gets a piece when it has read the one before. A client that reads nothing for
 //! too long is disconnected (`socket.rs`). It continues from its last id when it reconnects.
 
+use super::authorize::client_address;
 use super::event_tailer::{POLL_INTERVAL, Subscription};
 use super::lists::EVENTS_AT_ONCE;
 use super::reply;
 use super::request_error::RequestError;
-use super::request_head::RequestHead;
-use super::worker::{CountGuard, HandlerResult, Worker};
+use super::request_head::SingleHeader;
+use super::worker::{CountGuard, HandlerResult, RequestContext, Worker};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;
 use std::io::Write;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -21,6 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
+use stockhold_service::{AuthenticationError, Caller, Principal};
 use stockhold_store::Query;
 use tokio::sync::mpsc;
 
@@ -30,6 +33,8 @@ const STREAMS: usize = 256;
 const PIECE: usize = 64 * 1024;
 /// Time without events after which a comment is sent, so that both ends notice a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often the credential of an open stream is checked.
+const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which a client should reconnect, in milliseconds.
 const RETRY_MILLIS: u32 = 1_000;
 
@@ -57,10 +62,10 @@ impl Worker {
     /// begins.
     pub(super) async fn event_stream(
         self: &Rc<Self>,
-        head: &RequestHead<'_>,
+        context: RequestContext<'_>,
         after: Option<u64>,
     ) -> HandlerResult {
-        if head.method == "HEAD" {
+        if context.head.method == "HEAD" {
             return Ok(reply::stream(None));
         }
         let open = CountGuard::new(&self.streams);
@@ -80,24 +85,27 @@ impl Worker {
             }
         };
         let (sender, pieces) = mpsc::channel(1);
-        tokio::task::spawn_local(feed(Rc::clone(self), after, sender));
+        tokio::task::spawn_local(feed(Rc::clone(self), Subscriber::of(context), after, sender));
         Ok(reply::stream(Some(EventStream { pieces, _open: open })))
     }
 }
 
 /// Sends events until the client disconnects or the server stops.
-async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>) {
+async fn feed(worker: Rc<Worker>, subscriber: Subscriber, mut position: u64, pieces: mpsc::Sender<Bytes>) {
     let subscription = worker.tailer.subscribe();
     let mut stop = worker.stop.subscribe();
     let sent = async {
         // A client remembers an id without data too, so it reconnects at the right position before its first event.
         if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {position}\n\n").into()).await.is_ok() {
-            follow(&worker, &subscription, &mut position, &pieces).await;
+            follow(&worker, &subscriber, &subscription, &mut position, &pieces).await;
         }
     };
     tokio::select! {
         () = sent => {}
         () = pieces.closed() => {}
+        () = subscriber.credential_ends(&worker) => {
+            let _ = pieces.try_send(Bytes::from_static(b": the credential has ended\n\n"));
+        }
         _ = stop.wait_for(|stop| *stop) => {
             // A client that reads gets a comment. It reconnects by itself in any case.
             let _ = pieces.try_send(Bytes::from_static(b": the server stops; go on from the last id\n\n"));
@@ -105,8 +113,41 @@ async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>
     }
 }
 
+/// Who reads a stream. The credential is checked again while the stream is open.
+struct Subscriber {
+    caller: Caller,
+    authorization: Option<Vec<u8>>,
+    client: IpAddr,
+}
+
+impl Subscriber {
+    fn of(context: RequestContext<'_>) -> Self {
+        let authorization = match context.head.authorization {
+            SingleHeader::Value(value) => Some(value.to_vec()),
+            SingleHeader::Absent | SingleHeader::Repeated => None,
+        };
+        Self { caller: context.caller.clone(), authorization, client: client_address(context.head) }
+    }
+
+    /// Waits until the credential is refused, for example because its key was revoked. A credential that can't be checked
+    /// at the moment goes on.
+    async fn credential_ends(&self, worker: &Worker) {
+        loop {
+            tokio::time::sleep(CREDENTIAL_CHECK_INTERVAL).await;
+            let now = worker.clock.now();
+            let checked =
+                worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, now);
+            match checked {
+                Ok(_) | Err(AuthenticationError::Unavailable(_)) => {}
+                Err(AuthenticationError::Refused { .. } | AuthenticationError::UnknownKey(_)) => return,
+            }
+        }
+    }
+}
+
 async fn follow(
     worker: &Worker,
+    subscriber: &Subscriber,
     subscription: &Subscription,
     position: &mut u64,
     pieces: &mpsc::Sender<Bytes>,
@@ -116,7 +157,7 @@ async fn follow(
         let piece = match tokio::time::timeout(KEEP_ALIVE, subscription.wait_for_event_after(*position)).await
         {
             Err(_) => Bytes::from_static(b":\n\n"),
-            Ok(()) => match next(worker, position, &mut ask).await {
+            Ok(()) => match next(worker, &subscriber.caller.principal, position, &mut ask).await {
                 Ok(piece) if piece.is_empty() => {
                     // The event is committed and can't be read yet.
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -137,7 +178,12 @@ async fn follow(
 
 /// The events after a position, as many as fit into one piece. `ask` is the number to read, which is lower for large
 /// events.
-async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<Bytes, RequestError> {
+async fn next(
+    worker: &Worker,
+    principal: &Principal,
+    position: &mut u64,
+    ask: &mut usize,
+) -> Result<Bytes, RequestError> {
     let rows = worker.events_after(*position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
@@ -145,7 +191,7 @@ async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<By
     for row in &rows {
         *position = row.position;
         fit += 1;
-        if !encode::is_visible(&row.event.transition) {
+        if !encode::is_visible(&row.event.transition) || !worker.sees_event(principal, row).await? {
             skipped = true;
             continue;
         }

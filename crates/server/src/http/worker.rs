@@ -10,6 +10,7 @@ use super::pending_replies::PendingReplies;
 use super::reply::{self, Reply, ResponseKind};
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
+use super::restrict::Creators;
 use super::route::{Route, RouteError};
 use crate::access::{Access, CrossOrigin, RateVerdict};
 use std::cell::{Cell, RefCell};
@@ -51,6 +52,7 @@ pub(super) struct Worker {
     pub(super) streams: Arc<AtomicUsize>,
     pub(super) memory: MemoryBudget,
     pub(super) tailer: Rc<EventTailer>,
+    pub(super) creators: Creators,
     /// The last second that was formatted as a date, and its text.
     pub(super) date: RefCell<(u64, Rc<str>)>,
 }
@@ -116,7 +118,7 @@ impl Worker {
             Ok(reply) => reply,
             Err(error) => {
                 error.log(head, found.ok(), request_id);
-                rate.set(error.rate.or(rate.get()));
+                rate.set(error.rate.map(|verdict| *verdict).or(rate.get()));
                 reply::problem(&error.problem, request_id, error.allow)
             }
         };
@@ -230,7 +232,7 @@ impl Worker {
             }
             RouteId::SetStock => {
                 let command = decode::set_stock(sku, query, precondition(head)?, body)?;
-                self.command(context, command, None, ResponseKind::Item).await
+                self.command(context, command, ResponseKind::Item).await
             }
             RouteId::AdjustStock => {
                 let if_match = head.if_match.value(IF_MATCH)?;
@@ -241,25 +243,24 @@ impl Worker {
                 self.keyed(context, Keyed { command, key: None }, ResponseKind::Nothing).await
             }
             RouteId::AddUnits => {
-                self.command(context, decode::add_units(sku, query, body)?, None, ResponseKind::Units).await
+                self.command(context, decode::add_units(sku, query, body)?, ResponseKind::Units).await
             }
             RouteId::RetireUnit => {
-                self.command(context, decode::retire_unit(sku, unit, query)?, None, ResponseKind::Nothing)
-                    .await
+                self.command(context, decode::retire_unit(sku, unit, query)?, ResponseKind::Nothing).await
             }
-            RouteId::ListUnits => Box::pin(self.units(decode::units(sku, query)?)).await,
+            RouteId::ListUnits => Box::pin(self.units(context, decode::units(sku, query)?)).await,
             RouteId::GetUnit => {
                 let (item, unit) = decode::unit(sku, unit, query)?;
-                Box::pin(self.unit(item, unit)).await
+                Box::pin(self.unit(context, item, unit)).await
             }
             RouteId::GetUnitEvents => {
                 let (item, unit) = decode::unit(sku, unit, query)?;
-                Box::pin(self.unit_history(item, unit)).await
+                Box::pin(self.unit_history(context, item, unit)).await
             }
             RouteId::GetSeatMap => {
                 let (item, layout) = decode::seat_map(sku, query)?;
                 let known = head.if_none_match.value(IF_NONE_MATCH)?;
-                Box::pin(self.seat_map(item, layout, known)).await
+                Box::pin(self.seat_map(context, item, layout, known)).await
             }
             RouteId::PauseItem => {
                 Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, true)?)).await
@@ -273,25 +274,29 @@ impl Worker {
             RouteId::ResumeSale => {
                 Box::pin(self.set_sale(context, decode::set_sale(query, body, false)?)).await
             }
-            RouteId::GetSale => Box::pin(self.sale(&decode::sale(query)?)).await,
+            RouteId::GetSale => Box::pin(self.sale(context, &decode::sale(query)?)).await,
             // Boxed, so that its large future does not enlarge those of all requests.
             RouteId::RunCommands => Box::pin(self.commands(context, body)).await,
             RouteId::GetAvailabilities => {
-                Box::pin(self.availability(head, decode::availability(query, body)?)).await
+                Box::pin(self.availability(context, decode::availability(query, body)?)).await
             }
-            RouteId::GetReservation => self.reservation(decode::reservation(id, query)?).await,
-            RouteId::GetAvailability => self.available(head, decode::item(sku, query)?).await,
-            RouteId::GetItem => Ok(reply::item(&self.item(decode::item(sku, query)?).await?)),
-            RouteId::ListReservations => Box::pin(self.reservations(decode::reservations(query)?)).await,
-            RouteId::ListItems => Box::pin(self.inventory(decode::shelf(query)?)).await,
-            RouteId::GetReservationEvents => Box::pin(self.history(decode::reservation(id, query)?)).await,
+            RouteId::GetReservation => self.reservation(context, decode::reservation(id, query)?).await,
+            RouteId::GetAvailability => self.available(context, decode::item(sku, query)?).await,
+            RouteId::GetItem => Box::pin(self.show_item(context, decode::item(sku, query)?)).await,
+            RouteId::ListReservations => {
+                Box::pin(self.reservations(context, decode::reservations(query)?)).await
+            }
+            RouteId::ListItems => Box::pin(self.inventory(context, decode::shelf(query)?)).await,
+            RouteId::GetReservationEvents => {
+                Box::pin(self.history(context, decode::reservation(id, query)?)).await
+            }
             RouteId::ListEvents => {
                 let (after, limit) = decode::events(query)?;
-                Box::pin(self.events(after, limit)).await
+                Box::pin(self.events(context, after, limit)).await
             }
             RouteId::StreamEvents => {
                 let last = head.last_event_id.value("/Last-Event-ID")?;
-                Box::pin(self.event_stream(head, decode::stream(query, last)?)).await
+                Box::pin(self.event_stream(context, decode::stream(query, last)?)).await
             }
             RouteId::GetProblem => match Reason::from_name(name) {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),

@@ -32,16 +32,20 @@ impl<'de> Deserialize<'de> for Claims {
     }
 }
 
+/// A claim that should be a number and is none.
+#[derive(Debug)]
+pub(super) struct NotANumber;
+
 impl Claims {
     /// A claim that is text. Of another type it counts as absent.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
 
-    /// An instant in whole seconds since 1970, rounded down. `None` when the claim is absent, `Some(None)` when it is no number:
-    /// text is refused, because some libraries read it and others do not.
-    pub(super) fn seconds(&self, name: &str) -> Option<Option<u64>> {
-        let value = self.0.get(name)?;
+    /// An instant in whole seconds since 1970, rounded down; `None` when the claim is absent. An error when it is no number: text
+    /// is refused, because some libraries read it and others do not.
+    pub(super) fn seconds(&self, name: &str) -> Result<Option<u64>, NotANumber> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
         let whole = value.as_u64();
         #[expect(
             clippy::cast_possible_truncation,
@@ -49,7 +53,7 @@ impl Claims {
             reason = "a float's cast stops at the type's ends"
         )]
         let fraction = || value.as_f64().map(|seconds| seconds as u64);
-        Some(whole.or_else(fraction))
+        whole.or_else(fraction).map(Some).ok_or(NotANumber)
     }
 
     /// Whether a claim is this text, or a list with it.

@@ -1,6 +1,6 @@
 //! One configured issuer, and the check of its tokens.
 
-use super::claims::Claims;
+use super::claims::{Claims, NotANumber};
 use super::key_set::{KeySet, KeySetError};
 use super::{JwtError, MAX_TOKEN_BYTES, NOT_BEFORE_LEEWAY_SECONDS, VerifiedToken, ring_provider};
 use crate::principal::{Principal, Restrictions};
@@ -175,19 +175,19 @@ impl Issuer {
             return Err(JwtError::Audience);
         }
         let expires_at = match claims.seconds("exp") {
-            Some(Some(at)) => at,
-            Some(None) => return Err(JwtError::Malformed("the token's exp is no number")),
-            None => return Err(JwtError::Malformed("the token has no exp")),
+            Ok(Some(at)) => at,
+            Err(NotANumber) => return Err(JwtError::Malformed("the token's exp is no number")),
+            Ok(None) => return Err(JwtError::Malformed("the token has no exp")),
         };
         if now >= expires_at {
             return Err(JwtError::Expired);
         }
         match claims.seconds("nbf") {
-            Some(None) => return Err(JwtError::Malformed("the token's nbf is no number")),
-            Some(Some(at)) if at > now.saturating_add(NOT_BEFORE_LEEWAY_SECONDS) => {
+            Err(NotANumber) => return Err(JwtError::Malformed("the token's nbf is no number")),
+            Ok(Some(at)) if at > now.saturating_add(NOT_BEFORE_LEEWAY_SECONDS) => {
                 return Err(JwtError::NotYetValid);
             }
-            _ => {}
+            Ok(_) => {}
         }
         let name = claims.text(&self.config.principal_claim).filter(|name| !name.is_empty());
         let name =

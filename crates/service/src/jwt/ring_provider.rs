@@ -25,10 +25,12 @@ pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the provider's signature")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the provider's signature")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidAlgorithm.into());
@@ -57,7 +59,7 @@ fn other(
     Box::new(KeyVerifier { algorithm, verification, key: key.clone() })
 }
 
-/// ECDSA and EdDSA.
+/// ECDSA and `EdDSA`.
 struct KeyVerifier {
     algorithm: Algorithm,
     verification: &'static dyn VerificationAlgorithm,
