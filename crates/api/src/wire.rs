@@ -56,6 +56,8 @@ pub struct Reservation {
     pub session_id: Option<String>,
     /// The caller's own data.
     pub metadata: Option<serde_json::Value>,
+    /// The hold token, if the reserve asked for one.
+    pub hold_token: Option<String>,
 }
 
 /// Where a reservation stands.

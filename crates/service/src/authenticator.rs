@@ -47,6 +47,9 @@ pub enum AuthenticationError {
     },
     /// The key is not in the table: read its record from the store, call [`Authenticator::add_key`], and try again once.
     UnknownKey(KeyId),
+    /// It is a hold token, and the key that signs them is not known here: read it from the store, call
+    /// [`Authenticator::set_hold_token_key`], and try again once.
+    NoSigningKey,
     /// The credential can't be checked at the moment.
     Unavailable(String),
 }
@@ -140,6 +143,11 @@ impl Authenticator {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
+    /// The key that signs hold tokens, if it is known here.
+    pub fn hold_token_key(&self) -> Option<HoldTokenKey> {
+        self.hold_tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Sets the key that signs hold tokens.
     pub fn set_hold_token_key(&self, key: HoldTokenKey) {
         *self.hold_tokens.write().unwrap_or_else(PoisonError::into_inner) = Some(key);
@@ -218,7 +226,8 @@ impl Authenticator {
 
     fn by_hold_token(&self, text: &str) -> Result<Arc<Caller>, AuthenticationError> {
         let keys = self.hold_tokens.read().unwrap_or_else(PoisonError::into_inner);
-        let claims = keys.as_ref().and_then(|key| key.verify(text).ok());
+        let Some(key) = keys.as_ref() else { return Err(AuthenticationError::NoSigningKey) };
+        let claims = key.verify(text).ok();
         let principal = claims.and_then(|claims| Principal::of_hold(claims.reservation));
         let principal =
             principal.ok_or_else(|| refused(CredentialFault::Malformed, "The hold token is not valid."))?;

@@ -186,6 +186,8 @@ struct CommandBody<'a> {
     #[serde(default, deserialize_with = "given")]
     fulfilment: Option<FulfilmentWord>,
     #[serde(default, deserialize_with = "given")]
+    hold_token: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
     units: Option<Vec<Text>>,
     #[serde(default, deserialize_with = "given")]
     adjacent: Option<Flag>,
@@ -247,6 +249,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         .map(|(name, given)| (name, given, is_reserve || (sets_stock && name == "metadata")));
     let fields = fields.into_iter().chain(selection).chain(terms_given).chain([
         ("fulfilment", body.fulfilment.is_some(), is_reserve),
+        ("hold_token", body.hold_token.is_some(), is_reserve),
         ("reservation_id", body.reservation_id.is_some(), !names_item),
         ("ttl_seconds", body.ttl_seconds.is_some(), matches!(op, Op::Reserve | Op::Extend)),
         ("order_id", body.order_id.is_some(), op == Op::Confirm),
@@ -300,7 +303,7 @@ fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
             expected: None,
         }),
     };
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(super::keyed(command, body.idempotency_key))
 }
 
 fn is_given<T>(field: &Patch<T>) -> bool {
@@ -334,7 +337,7 @@ fn reserve(body: CommandBody<'_>, wish: LineUnits, terms: OptionalTerms) -> Resu
         fulfilment: body.fulfilment.unwrap_or_default().0,
         terms: ReserveTerms::new(owner_id, terms),
     });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(Keyed { hold_token: super::is_set(body.hold_token), ..super::keyed(command, body.idempotency_key) })
 }
 
 fn required<T>(field: Option<T>, pointer: &'static str) -> Result<T, Invalid> {

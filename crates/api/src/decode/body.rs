@@ -25,6 +25,8 @@ pub(super) struct ReserveBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) fulfilment: Option<FulfilmentWord>,
     #[serde(default, deserialize_with = "given")]
+    pub(super) hold_token: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
     pub(super) units: Option<Vec<Text>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) adjacent: Option<Flag>,
@@ -46,6 +48,8 @@ pub(super) struct BasketBody<'a> {
     pub(super) idempotency_key: Option<Key<'a>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) fulfilment: Option<FulfilmentWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) hold_token: Option<Flag>,
 }}
 
 #[derive(Deserialize)]

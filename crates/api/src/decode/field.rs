@@ -204,7 +204,7 @@ impl Op {
         match self {
             Self::Reserve => {
                 "`owner_id`, `lines`, `sku`, `location`, `quantity`, `units`, `adjacent`, `sections`, `min_together`, \
-                 `attributes`, `ttl_seconds`, `fulfilment`, `channel`, `customer_id`, `session_id`, `metadata`, `idempotency_key`"
+                 `attributes`, `ttl_seconds`, `fulfilment`, `hold_token`, `channel`, `customer_id`, `session_id`, `metadata`, `idempotency_key`"
             }
             Self::Confirm => "`reservation_id`, `order_id`, `idempotency_key`",
             Self::Release => "`reservation_id`, `reason`, `idempotency_key`",

@@ -130,6 +130,17 @@ pub struct Keyed<'a> {
     pub command: Command,
     /// The body's `idempotency_key`.
     pub key: Option<Cow<'a, str>>,
+    /// Whether the answer of a reserve shall have a hold token. It is no part of the command, so a retry may ask again.
+    pub hold_token: bool,
+}
+
+/// A command with the key of its body.
+fn keyed(command: Command, key: Option<field::Key<'_>>) -> Keyed<'_> {
+    Keyed { command, key: key.map(|key| key.0), hold_token: false }
+}
+
+fn is_set(flag: Option<field::Flag>) -> bool {
+    flag.is_some_and(|flag| flag.0)
 }
 
 /// `POST /v1/inventory/{sku}/reserve?location=`
@@ -152,7 +163,7 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
         fulfilment: body.fulfilment.unwrap_or_default().0,
         terms: ReserveTerms::new(body.owner_id.0, terms),
     });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(Keyed { hold_token: is_set(body.hold_token), ..keyed(command, body.idempotency_key) })
 }
 
 /// Says where the location of this route belongs to those who have put it into the body, as lines have it.
@@ -182,21 +193,21 @@ pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'
         fulfilment: body.fulfilment.unwrap_or_default().0,
         terms: ReserveTerms::new(body.owner_id.0, terms),
     });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(Keyed { hold_token: is_set(body.hold_token), ..keyed(command, body.idempotency_key) })
 }
 
 /// `POST /v1/reservations/{id}/confirm`; an empty body is `{}`.
 pub fn confirm<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read_or_default::<ConfirmBody<'a>>(body))?;
     let command = Command::Confirm(Confirm { id, order_id: body.order_id.map(|text| text.0) });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(keyed(command, body.idempotency_key))
 }
 
 /// `POST /v1/reservations/{id}/extend`
 pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read::<ExtendBody<'a>>(body))?;
     let command = Command::Extend(Extend { id, ttl: body.ttl_seconds.0 });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(keyed(command, body.idempotency_key))
 }
 
 /// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything is returned.
@@ -211,7 +222,7 @@ pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result
         }
     };
     let command = Command::Return(Return { id, selection, reason: body.reason.0 });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(keyed(command, body.idempotency_key))
 }
 
 /// `DELETE /v1/reservations/{id}?reason=`
@@ -268,7 +279,7 @@ pub fn adjust<'a>(
     let ((item, expected), body) = both(target, body::read::<AdjustBody<'a>>(body))?;
     let command =
         Command::AdjustStock(AdjustStock { item, delta: body.delta.0, reason: body.reason.0, expected });
-    Ok(Keyed { command, key: body.idempotency_key.map(|key| key.0) })
+    Ok(keyed(command, body.idempotency_key))
 }
 
 /// `DELETE /v1/inventory/{sku}?location=`, with the value of `If-Match`.

@@ -1,7 +1,7 @@
 //! Lists that are written entry by entry: pages, and the results of a batch.
 
 use super::json::{Object, put_text};
-use super::{item, reservation, text_of};
+use super::{item, reservation_with_token, text_of};
 use crate::problem::Problem;
 use stockhold_domain::{Hold, Item, ItemKey, RequestId};
 
@@ -53,9 +53,15 @@ impl List {
 
 /// The result of one command of a batch that made a reservation, with the status of the command's own route.
 /// `replayed` is what the single routes say in a header.
-pub fn result_reservation(out: &mut Vec<u8>, status: u16, replayed: bool, hold: &Hold) {
+pub fn result_reservation(
+    out: &mut Vec<u8>,
+    status: u16,
+    replayed: bool,
+    hold: &Hold,
+    hold_token: Option<&str>,
+) {
     let mut object = opened(out, status, replayed);
-    reservation(object.value("reservation"), hold);
+    reservation_with_token(object.value("reservation"), hold, hold_token);
     object.close();
 }
 

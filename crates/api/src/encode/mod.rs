@@ -21,6 +21,11 @@ use terms::put_optional_terms;
 
 /// A reservation.
 pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
+    reservation_with_token(out, hold, None);
+}
+
+/// A reservation, with its hold token if the caller asked for one.
+pub fn reservation_with_token(out: &mut Vec<u8>, hold: &Hold, hold_token: Option<&str>) {
     let mut object = Object::open(out);
     object.uuid("reservation_id", hold.id.as_u128());
     object.word("status", status(hold.status));
@@ -39,6 +44,7 @@ pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
         object.optional_text("order_id", closing.order_id.as_ref().map(Label::as_str));
     }
     put_optional_terms(&mut object, hold.terms.reserve.optional.as_deref());
+    object.optional_text("hold_token", hold_token);
     object.close();
 }
 

@@ -5,7 +5,7 @@ use super::schema::{
     always, array, counter, flag, integer, label, maybe, metadata, named, object, quantity, seconds, text,
     time, units, uuid, word,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION, SECTIONS};
 
 /// All of them, by name.
@@ -72,8 +72,17 @@ fn reservation() -> Value {
             maybe("customer_id", label("The buyer.")),
             maybe("session_id", label("The buyer's session.")),
             maybe("metadata", metadata()),
+            maybe("hold_token", hold_token()),
         ],
     )
+}
+
+fn hold_token() -> Value {
+    json!({
+        "type": "string", "maxLength": 128,
+        "description": "The hold token, if the reserve asked for one: a credential for this reservation, as \
+            `Authorization: Bearer`. It ends with the reservation.",
+    })
 }
 
 fn line() -> Value {

@@ -212,7 +212,7 @@ fn commands() -> Operation {
     let [id, other] = EXAMPLE_IDS;
     let results = written(|out| {
         let mut list = encode::List::open(out, "results");
-        encode::result_reservation(list.entry(out), 201, false, &cart());
+        encode::result_reservation(list.entry(out), 201, false, &cart(), None);
         encode::result_nothing(list.entry(out), 204, true);
         encode::result_problem(
             list.entry(out),

@@ -87,6 +87,13 @@ fn terms() -> Vec<Member> {
                  lines that get nothing are left out. If all lines get nothing, the answer is `insufficient_inventory`.",
             ),
         ),
+        maybe(
+            "hold_token",
+            flag(
+                "Whether the answer has a `hold_token`, with which a browser can get, extend and release this reservation and \
+                 nothing else. Default: `false`.",
+            ),
+        ),
         maybe("channel", label("The sales channel, shown again.")),
         maybe("customer_id", label("The buyer, shown again.")),
         maybe("session_id", label("The buyer's session, shown again.")),

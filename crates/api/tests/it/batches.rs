@@ -109,7 +109,7 @@ fn commands_as_they_are_meant() {
     let found = all(&body);
     assert_eq!(found.len(), expected.len());
     for (found, (command, key)) in found.iter().zip(expected) {
-        let Keyed { command: found, key: named } = found.as_ref().unwrap();
+        let Keyed { command: found, key: named, .. } = found.as_ref().unwrap();
         assert_eq!((found, named.as_deref()), (&command, key));
     }
     // The same when one among them can't be read, and each is read on its own.
@@ -247,8 +247,8 @@ fn results_as_they_are_written_and_read() {
     let problem = Problem::unknown_route("/x");
     let json = written(|out| {
         let mut list = List::open(out, "results");
-        encode::result_reservation(list.entry(out), 201, false, &hold());
-        encode::result_reservation(list.entry(out), 200, true, &full_hold());
+        encode::result_reservation(list.entry(out), 201, false, &hold(), None);
+        encode::result_reservation(list.entry(out), 200, true, &full_hold(), None);
         encode::result_nothing(list.entry(out), 204, false);
         encode::result_item(list.entry(out), 201, false, &item());
         encode::result_problem(list.entry(out), &problem, &request);
@@ -310,7 +310,7 @@ fn results_as_they_are_written_and_read() {
     ];
     let body = serde_json::json!({ "commands": commands }).to_string();
     for (n, command) in all(&body).into_iter().enumerate() {
-        let Keyed { command, key } = command.unwrap();
+        let Keyed { command, key, .. } = command.unwrap();
         assert_eq!(key.as_deref(), (n == 0).then_some("k"));
         let kind = match command {
             Command::Reserve(_) => 0,

@@ -330,7 +330,7 @@ async fn many_at_once_go_out_as_the_routes_want_them() {
     });
     let results = answer(200, |out| {
         let mut list = List::open(out, "results");
-        encode::result_reservation(list.entry(out), 201, false, &hold());
+        encode::result_reservation(list.entry(out), 201, false, &hold(), None);
         encode::result_nothing(list.entry(out), 204, true);
         list.close(out);
     });

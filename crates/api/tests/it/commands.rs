@@ -31,14 +31,14 @@ fn plain(owner: &str, basket: Basket) -> Reserve {
 
 #[test]
 fn reserves() {
-    let Keyed { command, key } = decode::reserve_single("tea", None, br#" {"owner_id":"o"} "#).unwrap();
+    let Keyed { command, key, .. } = decode::reserve_single("tea", None, br#" {"owner_id":"o"} "#).unwrap();
     assert_eq!(command, Command::Reserve(plain("o", basket(&[("default", "tea", 1)]))));
     assert_eq!(key, None);
 
     let body = br#"{"owner_id":"o \u00e9","quantity":18446744073709551615,"ttl_seconds":60,
         "idempotency_key":"k\"1","fulfilment":"partial","channel":"web","customer_id":"c",
         "session_id":"s","metadata":{"b": [1, 2.50 , true],"a":{"z":null,"y":"\u0041\n/"}}}"#;
-    let Keyed { command, key } = decode::reserve_single("tea", Some("location=hub"), body).unwrap();
+    let Keyed { command, key, .. } = decode::reserve_single("tea", Some("location=hub"), body).unwrap();
     let full = Reserve {
         ttl: Some(seconds(60)),
         fulfilment: Fulfilment::Partial,
@@ -61,7 +61,7 @@ fn reserves() {
 fn baskets_sum_lines_of_one_item() {
     let body = br#"{"lines":[{"sku":"a","quantity":2},{"sku":"b","location":"hub"},
         {"sku":"a","location":"default","quantity":3}],"owner_id":"o","idempotency_key":"k"}"#;
-    let Keyed { command, key } = decode::reserve_basket(None, body).unwrap();
+    let Keyed { command, key, .. } = decode::reserve_basket(None, body).unwrap();
     assert_eq!(command, Command::Reserve(plain("o", basket(&[("default", "a", 5), ("hub", "b", 1)]))));
     assert_eq!(key.as_deref(), Some("k"));
 }
@@ -69,13 +69,13 @@ fn baskets_sum_lines_of_one_item() {
 #[test]
 fn what_a_reservation_goes_through() {
     for empty in ["", "  ", "{}"] {
-        let Keyed { command, key } = decode::confirm(ID, None, empty.as_bytes()).unwrap();
+        let Keyed { command, key, .. } = decode::confirm(ID, None, empty.as_bytes()).unwrap();
         assert_eq!((command, key), (Command::Confirm(Confirm { id: id(), order_id: None }), None));
     }
     let Keyed { command, .. } = decode::confirm(ID, None, br#"{"order_id":"7"}"#).unwrap();
     assert_eq!(command, Command::Confirm(Confirm { id: id(), order_id: Some(label("7")) }));
 
-    let Keyed { command, key } =
+    let Keyed { command, key, .. } =
         decode::extend(ID, None, br#"{"ttl_seconds":5,"idempotency_key":"k"}"#).unwrap();
     assert_eq!(command, Command::Extend(Extend { id: id(), ttl: seconds(5) }));
     assert_eq!(key.as_deref(), Some("k"));

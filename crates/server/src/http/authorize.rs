@@ -54,10 +54,22 @@ impl Worker {
                 None => Err(unknown_key(id)),
             };
         }
+        if found == Err(AuthenticationError::NoSigningKey) {
+            let is_known = !self.access.is_exhausted(client) && self.load_hold_token_key().await?.is_some();
+            if !is_known {
+                return Err(self.refused(
+                    head,
+                    CredentialFault::Malformed,
+                    "The hold token is not valid.",
+                    None,
+                ));
+            }
+            found = self.access.authenticator.authenticate(authorization, client, head.now);
+        }
         found.map_err(|error| match error {
             AuthenticationError::Refused { fault, why, subject } => self.refused(head, fault, &why, subject),
             AuthenticationError::Unavailable(why) => RequestError::from_store(&Failure::Unavailable(why)),
-            AuthenticationError::UnknownKey(_) => {
+            AuthenticationError::UnknownKey(_) | AuthenticationError::NoSigningKey => {
                 RequestError::internal("a key that was just added is unknown")
             }
         })

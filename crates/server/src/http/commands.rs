@@ -8,8 +8,8 @@ use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::routes::{RequiredScope, RouteId};
-use stockhold_domain::{Command, CommandKind, Envelope, IdempotencyKey, Origin, bucket_of};
-use stockhold_service::{Caller, MissingPermission, Scope};
+use stockhold_domain::{Command, CommandKind, Envelope, IdempotencyKey, Origin, Outcome, bucket_of};
+use stockhold_service::{Caller, HoldTokenKey, MissingPermission, Scope};
 use stockhold_store::{Answer, Request, digest};
 
 /// Commands of a batch that are handled before other requests of the worker get their turn.
@@ -22,13 +22,14 @@ impl Worker {
     pub(super) async fn keyed(
         &self,
         context: RequestContext<'_>,
-        Keyed { command, key }: Keyed<'_>,
+        Keyed { command, key, hold_token }: Keyed<'_>,
         response_kind: ResponseKind,
     ) -> HandlerResult {
         let key = decode::idempotency_key(context.head.idempotency_key.value("/Idempotency-Key")?, key)?;
         let command = self.restrict(context, command).await?;
         let key = key.map(|key| key_use(context.caller, &command, &key));
-        self.submit(context, command, key, response_kind).await
+        let hold_tokens = if hold_token { Some(self.hold_token_key(context).await?) } else { None };
+        self.submit(context, command, key, response_kind, hold_tokens.as_ref()).await
     }
 
     /// A command without an idempotency key.
@@ -39,7 +40,21 @@ impl Worker {
         response_kind: ResponseKind,
     ) -> HandlerResult {
         let command = self.restrict(context, command).await?;
-        self.submit(context, command, None, response_kind).await
+        self.submit(context, command, None, response_kind, None).await
+    }
+
+    /// Sends a command of the server itself to the store, and returns its outcome.
+    pub(super) async fn run(
+        &self,
+        context: RequestContext<'_>,
+        command: Command,
+    ) -> Result<Outcome, RequestError> {
+        let envelope = self.envelope(context, origin(context), command, None);
+        match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
+            Ok(Answer::Outcome(outcome)) => Ok(outcome),
+            Ok(_) => Err(RequestError::wrong_answer()),
+            Err(failure) => Err(RequestError::from_store(&failure)),
+        }
     }
 
     /// Sends a command to the store.
@@ -49,6 +64,7 @@ impl Worker {
         command: Command,
         key: Option<IdempotencyKey>,
         response_kind: ResponseKind,
+        hold_tokens: Option<&HoldTokenKey>,
     ) -> HandlerResult {
         let operation = command.kind();
         let envelope = self.envelope(context, origin(context), command, key);
@@ -58,7 +74,8 @@ impl Worker {
             Err(failure) => Err(failure),
         };
         self.metrics.command(operation, answer.as_ref());
-        reply::outcome(answer.map_err(|failure| RequestError::from_store(&failure))?, response_kind)
+        let outcome = answer.map_err(|failure| RequestError::from_store(&failure))?;
+        reply::outcome(outcome, response_kind, hold_tokens)
     }
 
     /// A batch. Each command succeeds or fails on its own, in order, and has the status of its own route. All are sent
@@ -79,10 +96,11 @@ impl Worker {
         let origin = origin(context);
         let mut envelopes = Vec::with_capacity(count);
         let mut places = Vec::with_capacity(count);
+        let mut hold_tokens = None;
         for (n, command) in decoded.into_iter().enumerate() {
             yield_regularly(n).await;
             match command {
-                Ok(Keyed { command, key }) => {
+                Ok(Keyed { command, key, hold_token }) => {
                     if let Some(scope) = missing_scope(context.caller, command.kind()) {
                         places.push(Err(Problem::not_permitted(MissingPermission::Scope(scope))));
                         continue;
@@ -94,7 +112,10 @@ impl Worker {
                             continue;
                         }
                     };
-                    places.push(Ok(command.kind()));
+                    if hold_token && hold_tokens.is_none() {
+                        hold_tokens = Some(self.hold_token_key(context).await?);
+                    }
+                    places.push(Ok((command.kind(), hold_token)));
                     let key = key.map(|key: Cow<'_, str>| key_use(context.caller, &command, &key));
                     envelopes.push(self.envelope(context, origin.clone(), command, key));
                 }
@@ -119,10 +140,11 @@ impl Worker {
             let out = list.entry(&mut out);
             match (place, &mut outcomes) {
                 (Err(problem), _) => encode::result_problem(out, &problem, request_id),
-                (Ok(operation), outcomes) => {
+                (Ok((operation, hold_token)), outcomes) => {
                     let Some(outcome) = outcomes.next() else { return Err(RequestError::wrong_answer()) };
                     self.metrics.command(operation, outcome.as_ref());
-                    let why = reply::result(out, outcome, response_kind(operation), request_id);
+                    let tokens = hold_tokens.as_ref().filter(|_| hold_token);
+                    let why = reply::result(out, outcome, response_kind(operation), tokens, request_id);
                     // A failure of the store affects the next commands too, so it is logged once.
                     if let Some(why) = why.filter(|why| logged != Some(why.problem.reason())) {
                         logged = Some(why.problem.reason());

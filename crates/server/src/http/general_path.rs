@@ -183,7 +183,7 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
         reply.headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value.into_owned()));
     for (name, value) in own.chain([(REQUEST_ID, request_id.to_string())]) {
         if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(name, value);
+            headers.append(name, value);
         }
     }
     response

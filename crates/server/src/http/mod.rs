@@ -25,6 +25,7 @@ mod pending_replies;
 mod reply;
 mod request_error;
 mod sale;
+mod signing_key;
 mod stream;
 mod worker;
 

@@ -8,7 +8,8 @@ use crate::access::Header;
 use std::borrow::Cow;
 use stockhold_api::encode;
 use stockhold_api::problem::{self, Problem, Reason};
-use stockhold_domain::{Hold, Item, Outcome, RequestId};
+use stockhold_domain::{Hold, Item, Outcome, RequestId, Status};
+use stockhold_service::{HoldTokenClaims, HoldTokenKey};
 use stockhold_store::{Failure, SeatMap};
 
 const JSON: &str = "application/json";
@@ -67,10 +68,14 @@ pub(super) enum ResponseKind {
 }
 
 /// The reply to a command.
-pub(super) fn outcome(outcome: Outcome, response_kind: ResponseKind) -> Result<Reply, RequestError> {
+pub(super) fn outcome(
+    outcome: Outcome,
+    response_kind: ResponseKind,
+    hold_tokens: Option<&HoldTokenKey>,
+) -> Result<Reply, RequestError> {
     match outcome {
-        Outcome::Done(reply) => Ok(show(&reply, response_kind)),
-        Outcome::Replayed(reply) => Ok(Reply { replayed: true, ..show(&reply, response_kind) }),
+        Outcome::Done(reply) => Ok(show(&reply, response_kind, hold_tokens)),
+        Outcome::Replayed(reply) => Ok(Reply { replayed: true, ..show(&reply, response_kind, hold_tokens) }),
         Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
         Outcome::Later => Err(RequestError::internal(LATER)),
     }
@@ -81,15 +86,16 @@ pub(super) fn result(
     out: &mut Vec<u8>,
     outcome: Result<Outcome, Failure>,
     response_kind: ResponseKind,
+    hold_tokens: Option<&HoldTokenKey>,
     request_id: &RequestId,
 ) -> Option<RequestError> {
     let error = match outcome {
         Ok(Outcome::Done(reply)) => {
-            show_result(out, &reply, response_kind, false);
+            show_result(out, &reply, response_kind, hold_tokens, false);
             return None;
         }
         Ok(Outcome::Replayed(reply)) => {
-            show_result(out, &reply, response_kind, true);
+            show_result(out, &reply, response_kind, hold_tokens, true);
             return None;
         }
         Ok(Outcome::Refused(rejection)) => RequestError::from(Problem::from(rejection)),
@@ -107,15 +113,17 @@ fn show_result(
     out: &mut Vec<u8>,
     reply: &stockhold_domain::Reply,
     response_kind: ResponseKind,
+    hold_tokens: Option<&HoldTokenKey>,
     replayed: bool,
 ) {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
-            encode::result_reservation(out, 201, replayed, hold);
+            let token = hold_token(hold, hold_tokens);
+            encode::result_reservation(out, 201, replayed, hold, token.as_deref());
         }
         (Made::Reservation(hold), ResponseKind::Reservation) => {
-            encode::result_reservation(out, 200, replayed, hold);
+            encode::result_reservation(out, 200, replayed, hold, None);
         }
         (Made::Item { item, created }, ResponseKind::Item) => {
             encode::result_item(out, if *created { 201 } else { 200 }, replayed, item);
@@ -125,7 +133,17 @@ fn show_result(
     }
 }
 
-fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
+/// The hold token of an active reservation, if the caller asked for one.
+fn hold_token(hold: &Hold, key: Option<&HoldTokenKey>) -> Option<String> {
+    let key = key.filter(|_| hold.status == Status::Active)?;
+    Some(key.sign(HoldTokenClaims { reservation: hold.id, generation: 0 }))
+}
+
+fn show(
+    reply: &stockhold_domain::Reply,
+    response_kind: ResponseKind,
+    hold_tokens: Option<&HoldTokenKey>,
+) -> Reply {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
         // No route changes records.
@@ -134,9 +152,13 @@ fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
         }
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let place = format!("/v1/reservations/{}", hold.id);
-            Reply { status: 201, headers: vec![("location", place.into())], ..reservation(hold) }
+            Reply {
+                status: 201,
+                headers: vec![("location", place.into())],
+                ..shown_reservation(hold, hold_tokens)
+            }
         }
-        (Made::Reservation(hold), _) => reservation(hold),
+        (Made::Reservation(hold), _) => shown_reservation(hold, hold_tokens),
         (Made::Item { item: shown, created }, _) => {
             Reply { status: if *created { 201 } else { 200 }, ..item(shown) }
         }
@@ -147,6 +169,11 @@ fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
             encode::sale(out, &encode::SaleState { paused: *paused, ..encode::SaleState::default() });
         }),
     }
+}
+
+fn shown_reservation(hold: &Hold, hold_tokens: Option<&HoldTokenKey>) -> Reply {
+    let token = hold_token(hold, hold_tokens);
+    json(|out| encode::reservation_with_token(out, hold, token.as_deref()))
 }
 
 /// 200 and a reservation.

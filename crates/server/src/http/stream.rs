@@ -139,7 +139,11 @@ impl Subscriber {
                 worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, now);
             match checked {
                 Ok(_) | Err(AuthenticationError::Unavailable(_)) => {}
-                Err(AuthenticationError::Refused { .. } | AuthenticationError::UnknownKey(_)) => return,
+                Err(
+                    AuthenticationError::Refused { .. }
+                    | AuthenticationError::UnknownKey(_)
+                    | AuthenticationError::NoSigningKey,
+                ) => return,
             }
         }
     }

@@ -227,7 +227,7 @@ impl Worker {
                 self.keyed(context, decode::return_units(id, query, body)?, ResponseKind::Reservation).await
             }
             RouteId::Release => {
-                let keyed = Keyed { command: decode::release(id, query)?, key: None };
+                let keyed = Keyed { command: decode::release(id, query)?, key: None, hold_token: false };
                 self.keyed(context, keyed, ResponseKind::Nothing).await
             }
             RouteId::SetStock => {
@@ -240,7 +240,8 @@ impl Worker {
             }
             RouteId::DeleteItem => {
                 let command = decode::delete_item(sku, query, head.if_match.value(IF_MATCH)?)?;
-                self.keyed(context, Keyed { command, key: None }, ResponseKind::Nothing).await
+                self.keyed(context, Keyed { command, key: None, hold_token: false }, ResponseKind::Nothing)
+                    .await
             }
             RouteId::AddUnits => {
                 self.command(context, decode::add_units(sku, query, body)?, ResponseKind::Units).await

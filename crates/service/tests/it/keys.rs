@@ -41,7 +41,7 @@ fn authenticator() -> Authenticator {
 #[track_caller]
 fn fault(result: Result<std::sync::Arc<stockhold_service::Caller>, AuthenticationError>) -> CredentialFault {
     match result {
-        Err(AuthenticationError::Refused(fault, why)) => {
+        Err(AuthenticationError::Refused { fault, why, .. }) => {
             assert!(why.ends_with('.'), "{why}");
             fault
         }
