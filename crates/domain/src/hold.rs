@@ -132,6 +132,11 @@ impl Hold {
         now >= self.expires_at
     }
 
+    /// The order that it became, if it was confirmed for one.
+    pub fn order_id(&self) -> Option<&Label> {
+        self.closing.as_ref()?.order_id.as_ref()
+    }
+
     /// Units granted over all lines.
     pub fn quantity(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.quantity)).sum()
