@@ -132,11 +132,6 @@ impl Hold {
         now >= self.expires_at
     }
 
-    /// The order that it became, if it was confirmed for one.
-    pub fn order_id(&self) -> Option<&Label> {
-        self.closing.as_ref()?.order_id.as_ref()
-    }
-
     /// Units granted over all lines.
     pub fn quantity(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.quantity)).sum()
@@ -145,5 +140,10 @@ impl Hold {
     /// Its weight in a batch: the number of its lines and of its units with ids.
     pub fn weight(&self) -> u64 {
         self.lines.iter().map(|line| 1 + line.units().len() as u64).sum()
+    }
+
+    /// The order that it became, if it was confirmed for one.
+    pub fn order_id(&self) -> Option<&Label> {
+        self.closing.as_ref()?.order_id.as_ref()
     }
 }
