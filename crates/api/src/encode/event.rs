@@ -3,32 +3,11 @@
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{item, status, text_of, units};
+use crate::EventType;
 use stockhold_domain::{
-    Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
-    Transition,
+    Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace, Transition,
 };
 use stockhold_store::EventRow;
-
-/// The event's type, for example `reservation.created`.
-pub fn event_type(event: &Event) -> &'static str {
-    match &event.transition {
-        Transition::Hold { change, .. } => match change {
-            HoldChange::Created => "reservation.created",
-            HoldChange::Extended => "reservation.extended",
-            HoldChange::Confirmed => "reservation.confirmed",
-            HoldChange::Cancelled => "reservation.cancelled",
-            HoldChange::Expired => "reservation.expired",
-            HoldChange::Returned { .. } => "reservation.returned",
-        },
-        Transition::Stock { change: StockChange::Set, .. } => "stock.set",
-        Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "stock.adjusted",
-        Transition::Stock { change: StockChange::Deleted, .. } => "stock.deleted",
-        Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units.added",
-        Transition::Stock { change: StockChange::UnitRetired(_), .. } => "units.retired",
-        Transition::Sale { paused: true, .. } => "sale.paused",
-        Transition::Sale { paused: false, .. } => "sale.resumed",
-    }
-}
 
 /// An event.
 pub fn event(out: &mut Vec<u8>, row: &EventRow) {
@@ -36,7 +15,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
     let mut object = Object::open(out);
     object.uuid("id", event.id.as_u128());
     object.number("position", row.position);
-    object.word("type", event_type(event));
+    object.word("type", EventType::of(event).name());
     object.time("time", event.at);
     match &event.transition {
         Transition::Hold { change, hold, figures } => moved(&mut object, change, hold, figures),
