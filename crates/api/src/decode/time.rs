@@ -9,14 +9,33 @@ const FRACTION_DIGITS: usize = 6;
 /// An instant such as `2026-11-24T09:30:00Z` or `2026-11-24T10:30:00.5+01:00`: with seconds, at most six digits of a
 /// fraction, and an offset. The text says what is wrong otherwise.
 pub(super) fn instant(text: &str) -> Result<Instant, String> {
-    let stamp = is_shaped(text).then(|| text.parse::<jiff::Timestamp>().ok()).flatten();
-    stamp.map(|stamp| Instant::from_micros(stamp.as_microsecond())).ok_or_else(|| {
+    is_shaped(text).then(|| micros(text)).flatten().map(Instant::from_micros).ok_or_else(|| {
         let found = clip(text);
         let hint = if text.contains(' ') { "; in a query, write + as %2B" } else { "" };
         format!(
             "must be a time in RFC 3339 like 2026-11-24T09:30:00Z or 2026-11-24T10:30:00.5+01:00, found \"{found}\"{hint}"
         )
     })
+}
+
+/// The microseconds of a shaped text; `None` if the calendar or the clock does not have it. Every day of the years 0000
+/// to 9999 counts, also the last one, which is the latest time that an answer shows.
+fn micros(text: &str) -> Option<i64> {
+    let (local, offset) = text.split_at_checked(text.rfind(['Z', '+', '-'])?)?;
+    let local: jiff::civil::DateTime = local.parse().ok()?;
+    let since = local.duration_since(jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    let east = match offset.split_once(':') {
+        None => 0,
+        Some((hours, minutes)) => {
+            let (sign, hours) = hours.split_at_checked(1)?;
+            let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            (hours * 60 + minutes) * 60_000_000 * if sign == "-" { -1 } else { 1 }
+        }
+    };
+    i64::try_from(since.as_micros()).ok()?.checked_sub(east)
 }
 
 /// Whether the characters are where they have to be. The calendar is not checked.
@@ -64,6 +83,10 @@ mod tests {
         ] {
             assert_eq!(instant(text), Ok(Instant::from_micros(second + micros)), "{text}");
         }
+        // The first and the last time of four digits.
+        assert_eq!(instant("0000-01-01T00:00:00Z"), Ok(Instant::from_millis(-62_167_219_200_000)));
+        assert_eq!(instant("9999-12-31T23:59:59.999Z"), Ok(Instant::from_millis(253_402_300_799_999)));
+        assert!(instant("9999-12-31T23:59:59-23:59").is_ok());
         for text in [
             "",
             "now",
@@ -78,6 +101,8 @@ mod tests {
             "2025-11-24T16:00:60Z",
             "2025-02-29T16:00:00Z",
             "2025-11-24T24:00:00Z",
+            "2025-11-24T16:00:00+24:00",
+            "2025-11-24T16:00:00+01:60",
             "2025-11-24T16:00:00+0100",
             "2025-11-24T16:00:00+01",
             "2025-11-24T16:00:00Z[UTC]",
