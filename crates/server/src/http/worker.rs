@@ -243,10 +243,7 @@ impl Worker {
             RouteId::ListReservations => Box::pin(self.reservations(decode::reservations(query)?)).await,
             RouteId::ListItems => Box::pin(self.inventory(decode::shelf(query)?)).await,
             RouteId::GetReservationEvents => Box::pin(self.history(decode::reservation(id, query)?)).await,
-            RouteId::ListEvents => {
-                let (after, limit) = decode::events(query)?;
-                Box::pin(self.events(after, limit)).await
-            }
+            RouteId::ListEvents => Box::pin(self.events(decode::events(query)?)).await,
             RouteId::StreamEvents => {
                 let last = head.last_event_id.value("/Last-Event-ID")?;
                 Box::pin(self.event_stream(head, decode::stream(query, last)?)).await
