@@ -3,8 +3,8 @@
 
 use super::World;
 use super::op::{ORDERS, Op, OpContext};
-use super::{lists, maker};
 use super::unit_histories::compare;
+use super::{lists, maker};
 use crate::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 use crate::random::Random;
 use crate::{Query, QueryResult, ReservationFilter, UnitFilter, for_each_unit};

@@ -25,7 +25,10 @@ fn confirm_for(id: ReservationId, order: &Label) -> Command {
 
 fn reserve_for_customer(owner: &Label, customer: Option<&Label>, item: &ItemKey) -> Command {
     let optional = OptionalTerms { customer_id: customer.cloned(), ..OptionalTerms::default() };
-    Command::Reserve(Reserve { terms: ReserveTerms::new(owner.clone(), optional), ..reserve_of(&[(item, 1)]) })
+    Command::Reserve(Reserve {
+        terms: ReserveTerms::new(owner.clone(), optional),
+        ..reserve_of(&[(item, 1)])
+    })
 }
 
 fn of_order(order: &Label) -> ReservationFilter {
@@ -181,7 +184,8 @@ fn times(world: &mut dyn World) -> Checked {
                     limit: 50,
                     ..ReservationFilter::default()
                 };
-                let within = |at: &Instant| from.is_none_or(|from| *at >= from) && to.is_none_or(|to| *at < to);
+                let within =
+                    |at: &Instant| from.is_none_or(|from| *at >= from) && to.is_none_or(|to| *at < to);
                 let expected: Vec<_> = made.iter().filter(|(at, _)| within(at)).map(|(_, id)| *id).collect();
                 ensure_eq!(ids(&all(case.world, filter)?), expected, "from {from:?} to {to:?}");
                 listed += expected.len();

@@ -98,7 +98,11 @@ fn ids(holds: &[Hold]) -> BTreeSet<ReservationId> {
 
 /// Compares a list with the fold of the events: the same reservations in their current state, the newest first. In a
 /// list of an order, the one that was confirmed last is first.
-pub(super) fn check(world: &mut dyn World, events: &[EventRow], filter: &ReservationFilter) -> Checked<usize> {
+pub(super) fn check(
+    world: &mut dyn World,
+    events: &[EventRow],
+    filter: &ReservationFilter,
+) -> Checked<usize> {
     let expected = match model::find(
         events,
         &Query::Reservations(ReservationFilter { limit: usize::MAX - 1, ..filter.clone() }),
