@@ -10,6 +10,7 @@ SET search_path = stockhold;
 SELECT create_distributed_table('items', 'bucket', shard_count => 64);
 SELECT create_distributed_table('holds', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('hold_skus', 'bucket', colocate_with => 'items');
+SELECT create_distributed_table('hold_orders', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('active_lines', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('keys', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('units', 'bucket', colocate_with => 'items');

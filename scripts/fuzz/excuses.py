@@ -23,6 +23,10 @@ REFUSED = [
     ("POST", "inventory/hall/reserve", {"owner_id": "o", "units": ["A-1"], "quantity": 2}),
     ("POST", "inventory/hall/reserve", {"owner_id": "o", "units": ["A-1"], "adjacent": True}),
     ("GET", "inventory?starting_after=nobodys", None),
+    ("GET", "reservations?created_after=2026-01-01T00:00:00Z&created_before=2026-01-01T00:00:00Z", None),
+    ("GET", "reservations?created_after=2026-02-30T00:00:00Z", None),
+    ("GET", "events?tail=1&after=0", None),
+    ("GET", "events?tail=1&limit=1", None),
 ]
 
 

@@ -22,6 +22,11 @@ NOT_IN_A_SCHEMA = [
     (r"/delta", r"must not bring the item past [\d,]+ units"),
     # A cursor is opaque: one that nobody gave out is refused.
     (r"/starting_after", r"must be the next_cursor of a page of this list, .*"),
+    # Parameters that depend on each other.
+    (r"/created_before", r"must be later than created_after"),
+    (r"/tail", r"can't be combined with (after|limit): .*"),
+    # The calendar: not every day of a pattern exists.
+    (r"/created_(after|before)", r"must be a time in RFC 3339 .*"),
     # JSON Schema takes 2.0 for a whole number, Stockhold does not.
     (r".*", r"must be a whole number .*, found -?\d+\.0"),
     (r".*/attributes/.*", r"must be a string .*, a whole number of at most 64 bits, true or false, found -?\d+\.0"),

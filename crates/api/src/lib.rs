@@ -8,10 +8,13 @@
 pub mod cursor;
 pub mod decode;
 pub mod encode;
+mod event_type;
 pub mod openapi;
 pub mod problem;
 pub mod routes;
 pub mod wire;
+
+pub use event_type::{EventType, EventTypes};
 
 #[cfg(feature = "client")]
 pub mod client;

@@ -9,7 +9,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use stockhold_api::encode;
+use stockhold_api::{EventType, encode};
 use stockhold_config::StorePlace;
 use stockhold_config::exit;
 use stockhold_config::sql_options;
@@ -184,7 +184,7 @@ impl ArchiveSink for ArchiveFiles {
 
     fn event(&mut self, row: &EventRow) -> Result<(), String> {
         let [events, _] = self.open()?;
-        if !encode::is_visible(&row.event.transition) {
+        if EventType::of(&row.event).is_none() {
             return Ok(());
         }
         events.put(|line| encode::event(line, row))

@@ -141,4 +141,9 @@ impl Hold {
     pub fn weight(&self) -> u64 {
         self.lines.iter().map(|line| 1 + line.units().len() as u64).sum()
     }
+
+    /// The order that it became, if it was confirmed for one.
+    pub fn order_id(&self) -> Option<&Label> {
+        self.closing.as_ref()?.order_id.as_ref()
+    }
 }

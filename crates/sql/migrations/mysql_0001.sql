@@ -64,6 +64,17 @@ CREATE TABLE IF NOT EXISTS stockhold_hold_skus (
     KEY hold_skus_by_sku (sku, id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
+-- The orders that reservations were confirmed for, for the lists of an order: the one with the largest `number` was confirmed last.
+-- Kept as long as the reservation.
+CREATE TABLE IF NOT EXISTS stockhold_hold_orders (
+    number BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    id BINARY(16) NOT NULL,
+    order_id VARBINARY(128) NOT NULL,
+    PRIMARY KEY (number),
+    UNIQUE KEY hold_orders_by_id (id),
+    KEY hold_orders_by_order (order_id, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
 -- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
 -- the primary key. `quantity` lets an audit compare the sum with the item's `held`. `due` is the deadline once more, on
 -- one line of each reservation only: its index is what the sweeper reads.

@@ -67,6 +67,18 @@ CREATE TABLE stockhold.hold_skus (
 );
 CREATE INDEX hold_skus_by_sku ON stockhold.hold_skus (sku, id);
 
+-- The orders that reservations were confirmed for, for the lists of an order: the one with the largest `number` was confirmed last.
+-- In a table of its own, so that a confirm changes no index of `holds`. Kept as long as the reservation.
+CREATE SEQUENCE stockhold.order_number;
+CREATE TABLE stockhold.hold_orders (
+    bucket smallint NOT NULL,
+    id uuid NOT NULL,
+    order_id text COLLATE "C" NOT NULL,
+    number bigint NOT NULL DEFAULT nextval('stockhold.order_number'),
+    PRIMARY KEY (bucket, id)
+);
+CREATE INDEX hold_orders_by_order ON stockhold.hold_orders (order_id, number);
+
 -- One row per line of an active reservation, gone when it ends: "the earliest deadline on this item" is one step into
 -- the primary key. Lines span items, so an index over `holds` can't answer that, and an index over an array of items
 -- can't answer it in order. `quantity` lets an audit compare the sum with the item's `held`. A queue, so it is vacuumed often.

@@ -16,6 +16,7 @@ mod events;
 mod extensions;
 mod figures;
 mod keys;
+mod list_filters;
 mod lists;
 mod pauses;
 mod records;
@@ -129,6 +130,7 @@ pub fn cases() -> Vec<Case> {
         deletions::CASES,
         keys::CASES,
         lists::CASES,
+        list_filters::CASES,
         pauses::CASES,
         records::CASES,
         returns::CASES,

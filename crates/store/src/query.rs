@@ -3,8 +3,8 @@
 use crate::event_row::EventRow;
 use std::sync::Arc;
 use stockhold_domain::{
-    Hold, Item, ItemKey, Label, Place, Pool, Record, RecordKey, RecordKind, ReservationId, SeatStates,
-    Status, Unit, UnitStatus,
+    Hold, Instant, Item, ItemKey, Label, Place, Pool, Record, RecordKey, RecordKind, ReservationId,
+    SeatStates, Status, Unit, UnitStatus,
 };
 
 /// A read. It sees every command that was answered before the query was submitted.
@@ -40,7 +40,7 @@ pub enum Query {
         /// Whether the result has the ids and places of the units too.
         layout: bool,
     },
-    /// A page of reservations, newest first.
+    /// A page of reservations, newest first. With an order: the one that was confirmed last first.
     Reservations(ReservationFilter),
     /// The events of one reservation, oldest first.
     History(ReservationId),
@@ -176,6 +176,15 @@ pub struct ReservationFilter {
     pub location: Option<Label>,
     /// Only reservations that have this status now.
     pub status: Option<Status>,
+    /// Only reservations that were confirmed for this order. An order may have several. A store finds them without
+    /// reading others, and lists the one that was confirmed last first.
+    pub order_id: Option<Label>,
+    /// Only reservations of this customer. No store has an index for it.
+    pub customer_id: Option<Label>,
+    /// Only reservations that were created at this instant or later.
+    pub created_after: Option<Instant>,
+    /// Only reservations that were created before this instant.
+    pub created_before: Option<Instant>,
     /// The end of the page before.
     pub after: Option<Cursor>,
     /// Maximum number of reservations, at least 1.
@@ -189,8 +198,14 @@ impl ReservationFilter {
             self.sku.as_ref().is_none_or(|sku| sku.as_str() == key.sku())
                 && self.location.as_ref().is_none_or(|location| location.as_str() == key.location())
         };
-        self.owner_id.as_ref().is_none_or(|owner| *owner == hold.terms.reserve.owner_id)
+        let terms = &hold.terms;
+        let customer = terms.reserve.optional.as_ref().and_then(|optional| optional.customer_id.as_ref());
+        self.owner_id.as_ref().is_none_or(|owner| *owner == terms.reserve.owner_id)
             && self.status.is_none_or(|status| status == hold.status)
+            && self.order_id.as_ref().is_none_or(|order| hold.order_id() == Some(order))
+            && self.customer_id.as_ref().is_none_or(|wanted| customer == Some(wanted))
+            && self.created_after.is_none_or(|after| terms.created_at >= after)
+            && self.created_before.is_none_or(|before| terms.created_at < before)
             && hold.lines.iter().any(|held| line(&held.item))
     }
 }
@@ -202,7 +217,7 @@ pub struct Cursor(pub u128);
 /// A page of reservations.
 #[derive(Clone, Debug, Default)]
 pub struct ReservationPage {
-    /// Reservations, newest first. There may be fewer than the limit, even none, before the last page.
+    /// Reservations, in the order of [`Query::Reservations`]. There may be fewer than the limit, even none, before the last page.
     pub holds: Vec<Hold>,
     /// The `after` of the next page. `None` on the last page.
     pub next: Option<Cursor>,

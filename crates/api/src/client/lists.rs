@@ -3,10 +3,10 @@
 use super::attempt::Error;
 use super::request::{Request, fresh_key, push_parameter};
 use super::{At, Client, reservation};
-use crate::encode;
 use crate::wire::{Command, CommandResult, Event, Item, Page, Reservation, Stocked};
+use crate::{EventType, encode};
 use serde::{Deserialize, Serialize};
-use stockhold_domain::{ReservationId, Status};
+use stockhold_domain::{Instant, ReservationId, Status};
 
 /// Selects reservations: those that match all given conditions, the newest first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +19,14 @@ pub struct Listed<'a> {
     pub location: Option<&'a str>,
     /// Their current status.
     pub status: Option<Status>,
+    /// The order that they were confirmed for. The one that was confirmed last comes first.
+    pub order_id: Option<&'a str>,
+    /// The customer.
+    pub customer_id: Option<&'a str>,
+    /// They were created at this instant or later. It is sent in whole microseconds.
+    pub created_after: Option<Instant>,
+    /// They were created before this instant, which is later than `created_after`.
+    pub created_before: Option<Instant>,
 }
 
 /// The events of a reservation or of a unit.
@@ -40,6 +48,10 @@ impl Client {
         push_parameter(&mut path, "sku", listed.sku);
         push_parameter(&mut path, "location", listed.location);
         push_parameter(&mut path, "status", listed.status.map(encode::status));
+        push_parameter(&mut path, "order_id", listed.order_id);
+        push_parameter(&mut path, "customer_id", listed.customer_id);
+        push_parameter(&mut path, "created_after", listed.created_after.map(moment).as_deref());
+        push_parameter(&mut path, "created_before", listed.created_before.map(moment).as_deref());
         push_page(&mut path, limit, starting_after);
         self.http.read(Request::new("GET", path)).await
     }
@@ -63,10 +75,24 @@ impl Client {
         Ok(history.data)
     }
 
-    /// Committed events after a position, the oldest first. The page's `next_cursor` is the position of the next page.
-    pub async fn events(&self, after: u64, limit: Option<usize>) -> Result<Page<Event>, Error> {
+    /// Committed events after a position, the oldest first; without types, of all types. The page's `next_cursor` is
+    /// the position of the next page. A page of some types may be short or empty although more follow.
+    pub async fn events(
+        &self,
+        after: u64,
+        limit: Option<usize>,
+        types: &[EventType],
+    ) -> Result<Page<Event>, Error> {
         let mut path = format!("/v1/events?after={after}");
         push_parameter(&mut path, "limit", limit.map(|limit| limit.to_string()).as_deref());
+        push_types(&mut path, types);
+        self.http.read(Request::new("GET", path)).await
+    }
+
+    /// The newest events, 1 to 1,000 of them, the oldest first; without types, of all types.
+    pub async fn newest_events(&self, count: usize, types: &[EventType]) -> Result<Page<Event>, Error> {
+        let mut path = format!("/v1/events?tail={count}");
+        push_types(&mut path, types);
         self.http.read(Request::new("GET", path)).await
     }
 
@@ -112,6 +138,17 @@ impl Client {
         let done: Done = self.http.read(request).await?;
         Ok(done.results)
     }
+}
+
+/// An instant to the microsecond, which a filter needs.
+fn moment(at: Instant) -> String {
+    jiff::Timestamp::from_microsecond(at.micros()).map_or_else(|_| encode::time(at), |at| format!("{at:.6}"))
+}
+
+/// Appends the types that events are asked for, if any are named.
+pub(super) fn push_types(path: &mut String, types: &[EventType]) {
+    let names: Vec<_> = types.iter().map(|kind| kind.name()).collect();
+    push_parameter(path, "type", Some(names.join(",")).as_deref().filter(|names| !names.is_empty()));
 }
 
 pub(super) fn push_page(path: &mut String, limit: Option<usize>, starting_after: Option<&str>) {

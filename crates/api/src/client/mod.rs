@@ -14,6 +14,7 @@ pub use lists::Listed;
 pub use stream::{EventStream, StreamedEvent};
 pub use units::UnitsListed;
 
+use crate::EventType;
 use crate::wire::{Availability, Item, RequestedLine, Reservation, Sale, Stock, Terms};
 use attempt::Retrying;
 use request::Request;
@@ -230,12 +231,15 @@ impl Client {
         self.http.send_once(&Request::new(method, path.to_owned()).bytes(body).headers(headers)).await
     }
 
-    /// Follows the events after a position as they are committed, on one connection. A caller that starts again after
-    /// the last position that it has seen misses nothing.
-    pub async fn follow(&self, after: u64) -> Result<EventStream, Error> {
+    /// Follows the events after a position as they are committed, on one connection; without types, of all types. A
+    /// caller that starts again after the last position that the stream has reported misses nothing
+    /// ([`EventStream::last_id`]).
+    pub async fn follow(&self, after: u64, types: &[EventType]) -> Result<EventStream, Error> {
         let position = after.to_string();
         let headers = [("accept", "text/event-stream"), ("last-event-id", position.as_str())];
-        let request = Request::new("GET", "/v1/events/stream".to_owned()).headers(&headers);
+        let mut path = "/v1/events/stream".to_owned();
+        lists::push_types(&mut path, types);
+        let request = Request::new("GET", path).headers(&headers);
         self.http.open(&request).await.map(EventStream::new)
     }
 

@@ -30,25 +30,37 @@ pub struct EventStream {
     body: Incoming,
     lines: Lines,
     event: StreamedEvent,
+    /// The id of the last complete block.
+    last_id: String,
 }
 
 impl EventStream {
     pub(super) fn new(body: Incoming) -> Self {
-        Self { body, lines: Lines::default(), event: StreamedEvent::default() }
+        Self { body, lines: Lines::default(), event: StreamedEvent::default(), last_id: String::new() }
     }
 
     /// The next event. `None` when the server has ended the stream. After an error there are no more events.
     pub async fn next(&mut self) -> Result<Option<StreamedEvent>, Error> {
         loop {
             while let Some(line) = self.lines.next() {
-                if let Some(event) = take(&mut self.event, &line) {
-                    return Ok(Some(event));
+                let taken = take(&mut self.event, &line);
+                if line.is_empty() {
+                    self.last_id.clone_from(&self.event.id);
+                }
+                if taken.is_some() {
+                    return Ok(taken);
                 }
             }
             if !self.read_frame().await? {
                 return Ok(None);
             }
         }
+    }
+
+    /// The last id that the server has sent: the position of the last event, or of a later event of another type that
+    /// was passed. A stream that starts again after it misses nothing. Empty before the first id.
+    pub fn last_id(&self) -> &str {
+        &self.last_id
     }
 
     /// The id that the server sends before the first event: the position after which the stream begins.

@@ -14,12 +14,16 @@ mod lists;
 mod metadata;
 mod path;
 mod terms;
+mod time;
 mod units;
 
 pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
 pub(crate) use explain::clip;
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
-pub use lists::{PAGE_DEFAULT, PAGE_LIMIT, events, reservations, shelf, stream};
+pub use lists::{
+    EVENTS_EXAMINED, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT, events,
+    reservations, shelf, stream,
+};
 pub(crate) use path::uuid;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 

@@ -3,56 +3,16 @@
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{item, status, text_of, units};
+use crate::EventType;
 use stockhold_domain::{
-    Event, Hold, HoldChange, Label, Line, Mode, RecordChange, RequestId, Scope, StockChange, StockCounters,
-    Trace, Transition,
+    Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
+    Transition,
 };
 use stockhold_store::EventRow;
 
-/// Whether events of access keys are shown: not before access control exists.
-const SHOWS_ACCESS_EVENTS: bool = false;
-
-/// Whether readers of events see this transition at all. The event feed, the event stream and archives leave the others out. Their
-/// positions stay used, so a reader goes on behind them.
-///
-/// Changes of records are private to the service, except those of access keys.
-pub fn is_visible(transition: &Transition) -> bool {
-    match transition {
-        Transition::Hold { .. } | Transition::Stock { .. } | Transition::Sale { .. } => true,
-        Transition::Record { change, .. } => match change {
-            RecordChange::Silent => false,
-            RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
-                SHOWS_ACCESS_EVENTS
-            }
-        },
-    }
-}
-
-/// The event's type, for example `reservation.created`.
+/// The event's type, for example `reservation.created`. Events without a type are shown to nobody.
 pub fn event_type(event: &Event) -> &'static str {
-    match &event.transition {
-        Transition::Hold { change, .. } => match change {
-            HoldChange::Created => "reservation.created",
-            HoldChange::Extended => "reservation.extended",
-            HoldChange::Confirmed => "reservation.confirmed",
-            HoldChange::Cancelled => "reservation.cancelled",
-            HoldChange::Expired => "reservation.expired",
-            HoldChange::Returned { .. } => "reservation.returned",
-        },
-        Transition::Stock { change: StockChange::Set, .. } => "stock.set",
-        Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "stock.adjusted",
-        Transition::Stock { change: StockChange::Deleted, .. } => "stock.deleted",
-        Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units.added",
-        Transition::Stock { change: StockChange::UnitRetired(_), .. } => "units.retired",
-        Transition::Sale { paused: true, .. } => "sale.paused",
-        Transition::Sale { paused: false, .. } => "sale.resumed",
-        Transition::Record { change, .. } => match change {
-            RecordChange::Silent => "record.changed",
-            RecordChange::KeyCreated => "access.key_created",
-            RecordChange::KeyRolled => "access.key_rolled",
-            RecordChange::KeyRevoked => "access.key_revoked",
-        },
-    }
+    EventType::of(event).map_or("record.changed", EventType::name)
 }
 
 /// An event.

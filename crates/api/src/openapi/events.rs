@@ -5,25 +5,26 @@ use super::operation::{Operation, component, in_query};
 use super::reservations::{example, on_one};
 use super::samples::{cart, event_id, happened, history, item, item_key, label as made_label};
 use super::schema::{
-    Member, always, array, counter, label, maybe, metadata, named, object, quantity, text, time, units, uuid,
-    word,
+    Member, always, array, counter, integer, label, maybe, metadata, named, object, quantity, text, time,
+    units, uuid, word,
 };
+use crate::EventType;
+use crate::decode::{EVENTS_EXAMINED, PAGE_LIMIT};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
 use stockhold_domain::{Scope, StockChange, Transition};
 
-const OF_RESERVATIONS: [&str; 6] = [
-    "reservation.created",
-    "reservation.extended",
-    "reservation.confirmed",
-    "reservation.cancelled",
-    "reservation.expired",
-    "reservation.returned",
-];
-const OF_STOCK: [&str; 5] = ["stock.set", "stock.adjusted", "stock.deleted", "units.added", "units.retired"];
-const OF_SALES: [&str; 2] = ["sale.paused", "sale.resumed"];
+/// The types that begin with one of these words.
+fn types_of(subjects: &[&str]) -> Vec<&'static str> {
+    let of_them = |name: &&str| subjects.iter().any(|subject| name.split('.').next() == Some(*subject));
+    EventType::ALL.iter().map(|kind| kind.name()).filter(of_them).collect()
+}
+
+const OF_RESERVATIONS: &[&str] = &["reservation"];
+const OF_STOCK: &[&str] = &["stock", "units"];
+const OF_SALES: &[&str] = &["sale"];
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
@@ -63,15 +64,11 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn event() -> Value {
-    let kinds = [
-        (&OF_RESERVATIONS[..], "ReservationEvent"),
-        (&OF_STOCK[..], "StockEvent"),
-        (&OF_SALES[..], "SaleEvent"),
-    ];
+    let kinds = [(OF_RESERVATIONS, "ReservationEvent"), (OF_STOCK, "StockEvent"), (OF_SALES, "SaleEvent")];
     let mapping: Map<_, _> = kinds
         .iter()
-        .flat_map(|(types, schema)| {
-            types.iter().map(|kind| ((*kind).to_owned(), named(schema)["$ref"].clone()))
+        .flat_map(|(subjects, schema)| {
+            types_of(subjects).into_iter().map(|kind| (kind.to_owned(), named(schema)["$ref"].clone()))
         })
         .collect();
     json!({
@@ -83,14 +80,14 @@ fn event() -> Value {
 }
 
 /// What all events have in common around their own.
-fn framed(description: &str, types: &[&str], own: Vec<Member>) -> Value {
+fn framed(description: &str, subjects: &[&str], own: Vec<Member>) -> Value {
     let mut members = vec![
         always("id", uuid("The event's id, a UUIDv7.")),
         always(
             "position",
             counter("Its place among all events: from 1, without gaps, in the order of commits."),
         ),
-        always("type", word(types, "The kind of event.")),
+        always("type", word(&types_of(subjects), "The kind of event.")),
         always("time", time("When it was decided.")),
     ];
     members.extend(own);
@@ -107,7 +104,7 @@ fn of_reservation() -> Value {
     let most = LINE_QUANTITY * BASKET_LINES as u64;
     framed(
         "What became of a reservation, as it is after the event.",
-        &OF_RESERVATIONS,
+        OF_RESERVATIONS,
         vec![
             always("reservation_id", uuid("Which reservation.")),
             always("owner_id", label("The owner.")),
@@ -136,7 +133,7 @@ fn of_reservation() -> Value {
 fn of_stock() -> Value {
     framed(
         "What an operator did to an item, as it is after the event.",
-        &OF_STOCK,
+        OF_STOCK,
         vec![
             always("lines", array(named("EventItem"), 1, 1, "The item's figures.")),
             maybe(
@@ -156,7 +153,7 @@ fn of_stock() -> Value {
 fn of_sale() -> Value {
     framed(
         "That a sale was paused or resumed.",
-        &OF_SALES,
+        OF_SALES,
         vec![
             always("scope", word(&["item", "location", "everything"], "What it concerns.")),
             maybe("sku", label("The item's SKU, when it concerns an item.")),
@@ -213,7 +210,9 @@ fn all() -> Operation {
     let page = json!({ "data": data, "has_more": true, "next_cursor": "9" });
     Operation::of(RouteId::ListEvents)
         .parameter(after("Only events after this position. Default: 0, from the first event."))
+        .parameter(tail())
         .parameter(limit())
+        .parameter(types())
         .responds(json!({ "page": example("A delivery, a reserve, a pause", page) }))
 }
 
@@ -228,6 +227,7 @@ fn stream() -> Operation {
         .parameter(after(
             "Begin after this position; 0 is from the first event. Default: after the newest event.",
         ))
+        .parameter(types())
         .parameter(component("parameters", "LastEventId"))
         .responds(json!({ "events": example("Two events", stream.into()) }))
 }
@@ -236,6 +236,33 @@ fn after(description: &str) -> Value {
     let position =
         json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX, "description": description });
     in_query("after", position)
+}
+
+fn tail() -> Value {
+    let tail = integer(
+        1,
+        PAGE_LIMIT as u64,
+        "The newest events, at most this many, the oldest of them first. With `type`: of these types, among the newest \
+         4,096. Not beside `after` and `limit`.",
+    );
+    in_query("tail", tail)
+}
+
+// The texts of these operations say so.
+const _: () = assert!(EVENTS_EXAMINED == 4_096);
+
+fn types() -> Value {
+    let names: Vec<_> = EventType::ALL.iter().map(|kind| kind.name()).collect();
+    let schema = json!({
+        "type": "array",
+        "minItems": 1,
+        "items": { "type": "string", "enum": names },
+        "description": "Only events of these types, with commas between them. Default: all types, also those that are added later.",
+    });
+    let mut types = in_query("type", schema);
+    types["style"] = "form".into();
+    types["explode"] = false.into();
+    types
 }
 
 fn shown(row: &stockhold_store::EventRow) -> Value {

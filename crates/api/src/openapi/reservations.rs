@@ -6,7 +6,7 @@ use super::operation::{Operation, in_path, in_query};
 use super::samples::{
     EXAMPLE_IDS, basket, cart, extended, released, reservation, returned, seats, sold, written,
 };
-use super::schema::{label, location, uuid, with, word};
+use super::schema::{label, location, moment, uuid, with, word};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
@@ -127,6 +127,13 @@ fn list() -> Operation {
             label("Only those with a line at this location. With `sku`: the same line has both."),
         ))
         .parameter(in_query("status", word(&STATUSES, "Only those with this status now.")))
+        .parameter(in_query("order_id", label("Only those that were confirmed for this order.")))
+        .parameter(in_query("customer_id", label("Only those of this customer.")))
+        .parameter(in_query("created_after", moment("Only those that were created at this time or later.")))
+        .parameter(in_query(
+            "created_before",
+            moment("Only those that were created before this time. Later than `created_after`."),
+        ))
         .parameter(limit())
         .parameter(starting_after())
         .responds(json!({ "page": example("A page that is not the last", page) }))

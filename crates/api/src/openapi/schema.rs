@@ -17,6 +17,9 @@ const HEADER_KEY: &str = concat!(
 );
 /// `YYYY-MM-DDThh:mm:ss.mmmZ`.
 const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$";
+/// As [`TIME`], with any offset and up to six digits of a fraction. No leap seconds.
+const MOMENT: &str =
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$";
 /// An item's version in quotation marks; 19 digits are more than any item lives to see.
 const ETAG: &str = r#"^"[0-9]{1,19}"$"#;
 
@@ -96,6 +99,14 @@ pub(super) fn etag() -> Value {
 /// An instant.
 pub(super) fn time(description: &str) -> Value {
     json!({ "type": "string", "format": "date-time", "pattern": TIME, "description": description })
+}
+
+/// An instant that a request names.
+pub(super) fn moment(description: &str) -> Value {
+    let description = format!(
+        "{description} RFC 3339 with seconds, up to six digits of a fraction, and `Z` or an offset whose `+` is written as `%2B`."
+    );
+    json!({ "type": "string", "format": "date-time", "pattern": MOMENT, "description": description })
 }
 
 /// A UUID.

@@ -293,7 +293,10 @@ routes! {
         tag: Tag::Reservations,
         summary: "List reservations",
         description: "The newest first. A reservation is listed when all filters match. A `sku` without a `location` \
-            matches every location.",
+            matches every location. With `order_id` the reservation that was confirmed last comes first; an order may have \
+            several. A page may have fewer reservations than `limit`, even none, and still have a `next_cursor`: a request \
+            examines a bounded number of reservations. `order_id`, `owner_id` and `sku` are found by an index. A customer \
+            alone is not.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::ReservationsRead),
         responses: &[json(200, "A page of reservations.", "ReservationPage")],
@@ -453,7 +456,9 @@ routes! {
         summary: "Read events",
         description: "Every change, in the order of commits. Positions have no gaps: a reader that continues after the last \
             position that it has read misses nothing. A position beyond the newest event is refused. It comes from another \
-            history, for example from before a restore.",
+            history, for example from before a restore. With `type`, a page may have fewer events than `limit`, even none, \
+            although more follow: a request examines at most 4,096 events. `next_cursor` is then the last position that was \
+            examined.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::EventsRead),
         responses: &[json(200, "A page of events.", "EventPage")],
@@ -465,8 +470,9 @@ routes! {
         summary: "Follow events",
         description: "Server-sent events: each event as soon as it is committed, with its position as `id`. A client that reconnects \
             with `Last-Event-ID` continues where it stopped and misses nothing. Without a position the stream begins after the \
-            newest event. The first block has no data: its `id` is the position at which the stream begins. Lines that begin \
-            with a colon only keep the connection open. A client that reads nothing for 15 seconds is disconnected. A position \
+            newest event. The first block has no data: its `id` is the position at which the stream begins. With `type`, a \
+            block without data follows at least every 15 seconds while events of other types are passed: its `id` is the last \
+            of them. Lines that begin with a colon only keep the connection open. A client that reads nothing for 15 seconds is disconnected. A position \
             beyond the newest event is refused.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::EventsRead),

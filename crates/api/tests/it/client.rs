@@ -10,9 +10,9 @@ use std::time::Duration;
 use stockhold_api::client::{At, Client, Error, Listed, TRIES, UnitsListed};
 use stockhold_api::encode::List;
 use stockhold_api::wire::{Command, Patch, RequestedLine, Stock, Stocked, Terms};
-use stockhold_api::{encode, wire};
+use stockhold_api::{EventType, encode, wire};
 use stockhold_domain::{
-    Event, EventId, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
+    Event, EventId, Instant, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
 };
 use stockhold_store::{EventRow, SeatMap};
 
@@ -344,7 +344,14 @@ async fn many_at_once_go_out_as_the_routes_want_them() {
         results,
     ]);
     let client = Client::new(&server.base).unwrap();
-    let listed = Listed { owner_id: Some("a b"), status: Some(Status::Active), ..Listed::default() };
+    let listed = Listed {
+        owner_id: Some("a b"),
+        status: Some(Status::Active),
+        order_id: Some("o/1"),
+        customer_id: Some("c"),
+        created_after: Some(Instant::from_micros(1_764_000_000_000_001)),
+        ..Listed::default()
+    };
     let found = client.reservations(listed, Some(2), Some("c/1")).await.unwrap();
     assert_eq!(
         (found.data[0].reservation_id, found.has_more, found.next_cursor.as_deref()),
@@ -352,7 +359,7 @@ async fn many_at_once_go_out_as_the_routes_want_them() {
     );
     assert_eq!(client.items(None, None, None).await.unwrap().data[0].total_units, 100);
     assert_eq!(client.history(id()).await.unwrap()[0].position, 7);
-    let found = client.events(6, Some(1)).await.unwrap();
+    let found = client.events(6, Some(1), &[EventType::SalePaused, EventType::StockSet]).await.unwrap();
     assert_eq!((&*found.data[0].kind, found.next_cursor.as_deref()), ("sale.paused", Some("7")));
     let found = client.availability(&[TEA, At { sku: "x", location: None }]).await.unwrap();
     assert!(matches!(&found[..], [Stocked::Known(known), Stocked::Unknown { .. }] if known.available == 70));
@@ -365,10 +372,11 @@ async fn many_at_once_go_out_as_the_routes_want_them() {
 
     let asked = server.asked.lock().unwrap();
     let lines = [
-        "GET /v1/reservations?owner_id=a%20b&status=active&limit=2&starting_after=c%2F1",
+        "GET /v1/reservations?owner_id=a%20b&status=active&order_id=o%2F1&customer_id=c\
+         &created_after=2025-11-24T16%3A00%3A00.000001Z&limit=2&starting_after=c%2F1",
         "GET /v1/inventory",
         &format!("GET /v1/reservations/{ID}/events"),
-        "GET /v1/events?after=6&limit=1",
+        "GET /v1/events?after=6&limit=1&type=sale.paused%2Cstock.set",
         "POST /v1/availability",
         "POST /v1/commands",
         "POST /v1/commands",

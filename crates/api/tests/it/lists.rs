@@ -1,8 +1,9 @@
 //! Pages of lists and events: their queries, their cursors, and how they are written and read.
 
 use crate::samples::{ID, at, full_item, hold, id, item, key, label, refused, written};
+use stockhold_api::decode::{EventPageQuery, EventsFrom};
 use stockhold_api::encode::{self, List};
-use stockhold_api::{cursor, decode, wire};
+use stockhold_api::{EventType, EventTypes, cursor, decode, wire};
 use stockhold_domain::{
     Event, EventId, Hold, HoldChange, Instant, Line, Origin, RequestId, Scope, Status, StockChange,
     StockCounters, Trace, Transition,
@@ -44,9 +45,104 @@ fn queries_of_reservations() {
     );
     check(
         "owner=o",
-        &[("/owner", "these are: `owner_id`, `sku`, `location`, `status`, `limit`, `starting_after`")],
+        &[(
+            "/owner",
+            "these are: `owner_id`, `sku`, `location`, `status`, `order_id`, `customer_id`, `created_after`, \
+             `created_before`, `limit`, `starting_after`",
+        )],
     );
     check("owner_id=&sku=%00", &[("/owner_id", "must not be empty"), ("/sku", "control character")]);
+}
+
+#[test]
+fn queries_of_reservations_by_order_customer_and_time() {
+    let found = decode::reservations(Some("order_id=o%2F1&customer_id=c+1")).unwrap();
+    assert_eq!((found.order_id, found.customer_id), (Some(label("o/1")), Some(label("c 1"))));
+    let second = Instant::from_millis(1_764_000_000_000);
+    let times = |query: &str| {
+        let found = decode::reservations(Some(query)).unwrap();
+        (found.created_after, found.created_before)
+    };
+    assert_eq!(times("limit=1"), (None, None));
+    assert_eq!(times("created_after=2025-11-24T16:00:00Z"), (Some(second), None));
+    assert_eq!(times("created_before=2025-11-24T17:00:00%2B01:00"), (None, Some(second)));
+    let after = Instant::from_micros(second.micros() + 1);
+    assert_eq!(
+        times("created_before=2025-11-24T16:00:00.000001Z&created_after=2025-11-24T16:00:00Z"),
+        (Some(second), Some(after))
+    );
+    let check = |query: &str, expected: &[(&str, &str)]| refused(decode::reservations(Some(query)), expected);
+    let shape = "must be a time in RFC 3339 like 2026-11-24T09:30:00Z or 2026-11-24T10:30:00.5+01:00, found";
+    check("created_after=yesterday", &[("/created_after", shape)]);
+    check("created_before=2025-11-24T17:00:00+01:00", &[("/created_before", "in a query, write + as %2B")]);
+    for before in ["2025-11-24T16:00:00Z", "2025-11-24T15:59:59.999999Z", "2025-11-24T16:30:00%2B01:00"] {
+        let query = format!("created_before={before}&created_after=2025-11-24T16:00:00Z");
+        check(&query, &[("/created_before", "must be later than created_after")]);
+    }
+    check("order_id=&customer_id=%0A", &[("/order_id", "must not be empty"), ("/customer_id", "control")]);
+    // Beside other faults.
+    check(
+        "created_after=2025-11-24T16:00:00Z&created_before=2025-11-24T16:00:00Z&limit=0",
+        &[("/limit", "from 1 to 1,000"), ("/created_before", "must be later than created_after")],
+    );
+}
+
+#[test]
+fn types_of_events() {
+    let all = decode::events(None).unwrap().types;
+    let confirmed = decode::events(Some("type=reservation.confirmed")).unwrap().types;
+    let several = decode::events(Some("type=sale.paused,reservation.confirmed,sale.paused")).unwrap().types;
+    let event = |change| held(change, hold()).event;
+    let paused = row(Transition::Sale { scope: Scope::Everything, paused: true, reason: None }).event;
+    for (event, expected) in [
+        (event(HoldChange::Created), [true, false, false]),
+        (event(HoldChange::Confirmed), [true, true, true]),
+        (paused, [true, false, true]),
+    ] {
+        assert_eq!([all, confirmed, several].map(|types| types.has(&event)), expected, "{event:?}");
+    }
+    // Every type is known by its name, and has a place of its own in a set.
+    for kind in EventType::ALL {
+        assert_eq!(EventType::from_name(kind.name()), Some(*kind));
+        let mut one = EventTypes::default();
+        one.add(*kind);
+        assert_eq!(decode::events(Some(&format!("type={}", kind.name()))).unwrap().types, one);
+        assert_eq!(decode::stream(Some(&format!("type={}", kind.name())), None).unwrap().types, one);
+        let same = EventType::ALL.iter().filter(|other| {
+            let mut set = EventTypes::default();
+            set.add(**other);
+            set == one
+        });
+        assert_eq!(same.count(), 1, "{kind:?}");
+    }
+    for (query, found) in [
+        ("type=", ""),
+        ("type=reservation", "reservation"),
+        ("type=sale.paused,", ""),
+        ("type=sale.paused,+stock.set", " stock.set"),
+        ("type=Sale.Paused", "Sale.Paused"),
+    ] {
+        let why = format!("units.retired, sale.paused, sale.resumed; found \"{found}\"");
+        refused(decode::events(Some(query)), &[("/type", &*why)]);
+        refused(decode::stream(Some(query), None), &[("/type", &*why)]);
+    }
+    refused(decode::events(Some("type=sale.paused&type=stock.set")), &[("/type", "is given twice")]);
+}
+
+#[test]
+fn the_newest_events() {
+    let tail = decode::events(Some("tail=7")).unwrap();
+    assert_eq!((tail.from, tail.limit), (EventsFrom::Tail, 7));
+    for good in ["tail=1", "tail=1000", "tail=1000&type=stock.set"] {
+        assert!(decode::events(Some(good)).is_ok(), "{good}");
+    }
+    let check = |query: &str, expected: &[(&str, &str)]| refused(decode::events(Some(query)), expected);
+    for (tail, found) in [("0", "\"0\""), ("1001", "\"1001\""), ("", "\"\""), ("-1", "\"-1\"")] {
+        let why = format!("must be a whole number from 1 to 1,000, found {found}");
+        check(&format!("tail={tail}"), &[("/tail", &*why)]);
+    }
+    check("tail=1&after=0", &[("/tail", "can't be combined with after: leave out one of them")]);
+    check("limit=5&tail=1", &[("/tail", "can't be combined with limit")]);
 }
 
 #[test]
@@ -61,8 +157,10 @@ fn queries_of_items_and_events() {
     refused(decode::shelf(Some("starting_after=00")), &[("/starting_after", "must be the next_cursor")]);
     refused(decode::shelf(Some("sku=a")), &[("/sku", "these are: `location`, `limit`, `starting_after`")]);
 
-    assert_eq!(decode::events(None), Ok((0, 50)));
-    assert_eq!(decode::events(Some("limit=7&after=18446744073709551615")), Ok((u64::MAX, 7)));
+    let page =
+        |after, limit| EventPageQuery { from: EventsFrom::After(after), limit, types: EventTypes::ALL };
+    assert_eq!(decode::events(None), Ok(page(0, 50)));
+    assert_eq!(decode::events(Some("limit=7&after=18446744073709551615")), Ok(page(u64::MAX, 7)));
     let position = "must be the position of an event, a whole number like 1042, found";
     for (query, found) in
         [("after=", "\"\""), ("after=-1", "\"-1\""), ("after=18446744073709551616", "\"184467")]
@@ -70,13 +168,14 @@ fn queries_of_items_and_events() {
         refused(decode::events(Some(query)), &[("/after", &*format!("{position} {found}"))]);
     }
 
-    assert_eq!(decode::stream(None, None), Ok(None));
-    assert_eq!(decode::stream(Some("after=4"), None), Ok(Some(4)));
-    assert_eq!(decode::stream(Some("after=4"), Some(b" 9 ")), Ok(Some(9)));
+    let begins = |query, header| decode::stream(query, header).unwrap().after;
+    assert_eq!(begins(None, None), None);
+    assert_eq!(begins(Some("after=4"), None), Some(4));
+    assert_eq!(begins(Some("after=4"), Some(b" 9 ")), Some(9));
     refused(decode::stream(None, Some(b"")), &[("/Last-Event-ID", position)]);
     refused(
         decode::stream(Some("after=x&limit=1"), Some(b"\xff")),
-        &[("/Last-Event-ID", position), ("/after", position), ("/limit", "these are: `after`")],
+        &[("/Last-Event-ID", position), ("/after", position), ("/limit", "these are: `after`, `type`")],
     );
 }
 

@@ -9,7 +9,8 @@ use clap::Args;
 use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
-use stockhold_api::client::Error;
+use stockhold_api::EventType;
+use stockhold_api::client::{Error, EventStream};
 use stockhold_config::exit;
 
 /// Pause before a broken stream is asked for again.
@@ -22,7 +23,7 @@ const DEFAULT_LIMIT: u64 = 50;
 #[derive(Args)]
 pub(super) struct EventsArgs {
     /// Events of this reservation, the oldest first
-    #[arg(long, value_name = "RESERVATION", conflicts_with_all = ["after", "tail", "follow"])]
+    #[arg(long, value_name = "RESERVATION", conflicts_with_all = ["after", "tail", "follow", "types"])]
     reservation: Option<String>,
     /// The events after this position, the oldest first. 0 begins with the first event
     #[arg(long, value_name = "POSITION", conflicts_with = "tail")]
@@ -31,16 +32,41 @@ pub(super) struct EventsArgs {
     /// limit]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Begin with the newest N events. With --follow, new events follow them
+    /// Begin with the newest N events. With --follow, new events follow them. With --type, N is at most 1,000, and only the
+    /// newest 4,096 events are searched
     #[arg(long, value_name = "N")]
     tail: Option<u64>,
+    /// Only events of these types, like reservation.confirmed. Several have commas between them. A wrong type shows all types
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = event_type)]
+    types: Vec<EventType>,
     /// Continue to show events as they happen, beginning with the first event unless --after or --tail is given
     #[arg(short, long)]
     follow: bool,
 }
 
+fn event_type(name: &str) -> Result<EventType, String> {
+    EventType::from_name(name).ok_or_else(|| {
+        let known: Vec<_> = EventType::ALL.iter().map(|kind| kind.name()).collect();
+        format!("the types are {}", known.join(", "))
+    })
+}
+
+/// How many events are shown, and where to continue.
+struct Shown {
+    count: u64,
+    next: u64,
+    has_more: bool,
+}
+
 impl EventsArgs {
     pub(super) async fn run(&self, url: &str, caller: &RetryClient, json: bool) -> ExitCode {
+        let newest = self.newest();
+        if newest > PAGE && !self.types.is_empty() && self.after.is_none() && self.begins_at_newest() {
+            return exit::because(
+                exit::USAGE,
+                format!("with --type, at most the newest {PAGE} events are shown"),
+            );
+        }
         let done = match (&self.reservation, self.follow) {
             (Some(id), _) => self.history(caller, id, json).await,
             (None, true) => self.follow(caller, json).await,
@@ -52,6 +78,16 @@ impl EventsArgs {
         }
     }
 
+    /// How many of the newest events are wanted.
+    fn newest(&self) -> u64 {
+        let limit = if self.follow { u64::MAX } else { DEFAULT_LIMIT };
+        self.tail.unwrap_or(u64::MAX).min(self.limit.unwrap_or(limit))
+    }
+
+    fn begins_at_newest(&self) -> bool {
+        self.tail.is_some() || !self.follow
+    }
+
     async fn history(&self, caller: &RetryClient, id: &str, json: bool) -> Result<(), CallError> {
         let raw = caller.send("GET", &reservation(id, "/events"), b"").await?;
         show_page(&raw.body, json, self.limit.unwrap_or(u64::MAX)).map(|_| ())
@@ -59,58 +95,98 @@ impl EventsArgs {
 
     /// Pages until the limit.
     async fn page(&self, caller: &RetryClient, json: bool) -> Result<(), CallError> {
-        let newest = self.tail.unwrap_or(u64::MAX).min(self.limit.unwrap_or(DEFAULT_LIMIT));
         let (mut after, mut left) = match self.after {
             Some(after) => (after, self.limit.unwrap_or(DEFAULT_LIMIT)),
-            None => (before_newest(caller, newest).await?, newest),
+            None if self.newest() <= PAGE => {
+                return self.show_newest(caller, self.newest(), u64::MAX, json).await.map(|_| ());
+            }
+            None => (before_newest(caller, self.newest()).await?, self.newest()),
         };
         while left > 0 && !out::is_closed() {
             let mut path = "/v1/events".to_owned();
             push_query(&mut path, "after", &after.to_string());
             push_query(&mut path, "limit", &left.min(PAGE).to_string());
+            self.push_types(&mut path);
             let raw = caller.send("GET", &path, b"").await?;
-            let Some((shown, last)) = show_page(&raw.body, json, left)? else { break };
-            left -= shown;
-            after = last;
+            let shown = show_page(&raw.body, json, left)?;
+            if !shown.has_more {
+                break;
+            }
+            left -= shown.count;
+            after = shown.next;
         }
         Ok(())
     }
 
+    /// Shows the newest events, 0 to [`PAGE`] of them, and of these the first `most`.
+    async fn show_newest(
+        &self,
+        caller: &RetryClient,
+        count: u64,
+        most: u64,
+        json: bool,
+    ) -> Result<Shown, CallError> {
+        if count == 0 {
+            return Ok(Shown { count: 0, next: before_newest(caller, 0).await?, has_more: false });
+        }
+        let mut path = "/v1/events".to_owned();
+        push_query(&mut path, "tail", &count.to_string());
+        self.push_types(&mut path);
+        let raw = caller.send("GET", &path, b"").await?;
+        show_page(&raw.body, json, most)
+    }
+
+    fn push_types(&self, path: &mut String) {
+        if !self.types.is_empty() {
+            let names: Vec<_> = self.types.iter().map(|kind| kind.name()).collect();
+            push_query(path, "type", &names.join(","));
+        }
+    }
+
     async fn follow(&self, caller: &RetryClient, json: bool) -> Result<(), CallError> {
+        let mut left = self.limit.unwrap_or(u64::MAX);
         let mut after = match (self.after, self.tail) {
             (Some(after), _) => after,
+            (None, Some(tail)) if tail <= PAGE => {
+                let shown = self.show_newest(caller, tail, left, json).await?;
+                left -= shown.count;
+                shown.next
+            }
             (None, Some(tail)) => before_newest(caller, tail).await?,
             (None, None) => 0,
         };
-        let mut left = self.limit.unwrap_or(u64::MAX);
-        while left > 0 {
-            let mut stream = caller.ask(async |client| client.follow(after).await).await?;
+        while left > 0 && !out::is_closed() {
+            let mut stream = caller.ask(async |client| client.follow(after, &self.types).await).await?;
             loop {
                 match stream.next().await {
                     Ok(Some(event)) => {
-                        let Ok(position) = event.id.parse() else {
-                            return Err(CallError::Unexpected(format!(
-                                "an event has no position: {:?}",
-                                event.id
-                            )));
-                        };
                         show_event(&event.data, json)?;
-                        (after, left) = (position, left - 1);
+                        left -= 1;
                         if left == 0 || out::is_closed() {
                             return Ok(());
                         }
                     }
                     Ok(None) => break,
                     Err(Error::Unreachable { last, .. }) => {
+                        after = last_position(&stream, after)?;
                         eprintln!("stockhold: {last}; following again after position {after}");
                         break;
                     }
                     Err(error) => return Err(error.into()),
                 }
             }
+            after = last_position(&stream, after)?;
             tokio::time::sleep(AGAIN).await;
         }
         Ok(())
+    }
+}
+
+/// The last position that a stream has told, with an event or between events; `before` if it has told none.
+fn last_position(stream: &EventStream, before: u64) -> Result<u64, CallError> {
+    match stream.last_id() {
+        "" => Ok(before),
+        id => id.parse().map_err(|_| CallError::Unexpected(format!("an event has no position: {id:?}"))),
     }
 }
 
@@ -120,18 +196,24 @@ async fn before_newest(caller: &RetryClient, count: u64) -> Result<u64, CallErro
     Ok(newest.saturating_sub(count))
 }
 
-/// Shows a page: how many events, and the last one's position; `None` when there are none.
-fn show_page(body: &[u8], json: bool, most: u64) -> Result<Option<(u64, u64)>, CallError> {
+/// Shows a page. The history of a reservation is one page and says nothing of a next one.
+fn show_page(body: &[u8], json: bool, most: u64) -> Result<Shown, CallError> {
     let odd = |what: &str| CallError::Unexpected(format!("the list of events is odd: {what}"));
     let page: Value = serde_json::from_slice(body).map_err(|error| odd(&error.to_string()))?;
     let events = page["data"].as_array().ok_or_else(|| odd("there is no data"))?;
-    let mut shown = None;
-    for (event, count) in events.iter().zip(1..=most) {
-        let position = event["position"].as_u64().ok_or_else(|| odd("an event has no position"))?;
+    let mut count = 0;
+    for (event, shown) in events.iter().zip(1..=most) {
         show_value(event, json);
-        shown = Some((count, position));
+        count = shown;
     }
-    Ok(shown)
+    let next = match page.get("next_cursor") {
+        None => 0,
+        Some(cursor) => cursor
+            .as_str()
+            .and_then(|cursor| cursor.parse().ok())
+            .ok_or_else(|| odd("its next_cursor is no position"))?,
+    };
+    Ok(Shown { count, next, has_more: page["has_more"] == Value::Bool(true) })
 }
 
 fn show_event(data: &str, json: bool) -> Result<(), CallError> {

@@ -65,6 +65,8 @@ enum CtlCommand {
     /// List reservations, the newest first
     ///
     ///   stockhold ctl list --owner cart-1 --status active
+    ///   stockhold ctl list --order order-1
+    ///   stockhold ctl list --created-after 2026-11-24T00:00:00Z --created-before 2026-11-25T00:00:00Z
     #[command(verbatim_doc_comment)]
     List(requests::ListArgs),
     /// Set, adjust, delete, show and list stock
@@ -95,6 +97,7 @@ enum CtlCommand {
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
     ///   stockhold ctl events --limit 3
     ///   stockhold ctl events --after 1000 --limit 50
+    ///   stockhold ctl events --type reservation.confirmed,reservation.returned --tail 20
     ///   stockhold ctl events --follow --json
     #[command(verbatim_doc_comment)]
     Events(events::EventsArgs),

@@ -272,6 +272,18 @@ pub(super) struct ListArgs {
     /// Only reservations with this status
     #[arg(long)]
     status: Option<StatusFilter>,
+    /// Only reservations that were confirmed for this order, the one that was confirmed last first
+    #[arg(long, value_name = "ORDER")]
+    order: Option<String>,
+    /// Only reservations of this customer
+    #[arg(long, value_name = "CUSTOMER")]
+    customer: Option<String>,
+    /// Only reservations that were created at this time or later, like 2026-11-24T09:30:00Z
+    #[arg(long, value_name = "TIME")]
+    created_after: Option<String>,
+    /// Only reservations that were created before this time
+    #[arg(long, value_name = "TIME")]
+    created_before: Option<String>,
     #[command(flatten)]
     page: PageArgs,
 }
@@ -285,6 +297,10 @@ impl ListArgs {
             ("sku", &self.sku),
             ("location", &self.location),
             ("status", &status),
+            ("order_id", &self.order),
+            ("customer_id", &self.customer),
+            ("created_after", &self.created_after),
+            ("created_before", &self.created_before),
         ];
         for (name, value) in filters {
             if let Some(value) = value {

@@ -110,18 +110,7 @@ impl ListReader {
     }
 
     fn page(&self, shared: &Shared, filter: &ReservationFilter) -> Result<ReservationPage, IndexError> {
-        let ranges = match filter {
-            ReservationFilter { owner_id: Some(owner), .. } => {
-                self.batches_with(shared, |terms| terms.owner(owner.as_str()))?
-            }
-            ReservationFilter { sku: Some(sku), .. } => {
-                self.batches_with(shared, |terms| terms.sku(sku.as_str()))?
-            }
-            ReservationFilter { location: Some(location), .. } => {
-                self.batches_with(shared, |terms| terms.location(location.as_str()))?
-            }
-            _ => vec![1..=self.last()?],
-        };
+        let ranges = self.listed_batches(shared, filter)?;
         let of_any_status = ReservationFilter { status: None, ..filter.clone() };
         let (mut page, mut ended, mut looked_at) = (ReservationPage::default(), 0, 0);
         let before = filter.after.map_or(u64::MAX, |Cursor(place)| u64::try_from(place).unwrap_or(u64::MAX));
@@ -130,10 +119,11 @@ impl ListReader {
         let mut reader = RangeReader::of(&ranges, newest);
         while let Some(batches) = reader.next(&self.log)? {
             for (position, event) in batches.into_iter().rev().flat_map(numbered_newest_first) {
-                let Some(made) = created_hold(&event).filter(|_| position < before) else { continue };
+                let listed = listed_hold(&event, filter).filter(|_| position < before);
+                let Some(listed) = listed else { continue };
                 looked_at += 1;
-                if of_any_status.matches(made) {
-                    let hold = self.hold(shared, made.id)?.ok_or_else(|| missing_event(made.id))?;
+                if of_any_status.matches(listed) {
+                    let hold = self.hold(shared, listed.id)?.ok_or_else(|| missing_event(listed.id))?;
                     if filter.matches(&hold) {
                         if page.holds.len() >= filter.limit {
                             page.next = Some(Cursor(ended.into()));
@@ -150,6 +140,36 @@ impl ListReader {
             }
         }
         Ok(page)
+    }
+
+    /// The batches with the events that a list goes by (see [`listed_hold`]), as ascending ranges that do not overlap.
+    fn listed_batches(
+        &self,
+        shared: &Shared,
+        filter: &ReservationFilter,
+    ) -> Result<Vec<RangeInclusive<u64>>, IndexError> {
+        if let Some(order) = &filter.order_id {
+            return self.batches_with(shared, |terms| terms.order(order.as_str()));
+        }
+        let ranges = match filter {
+            ReservationFilter { owner_id: Some(owner), .. } => {
+                self.batches_with(shared, |terms| terms.owner(owner.as_str()))?
+            }
+            ReservationFilter { sku: Some(sku), .. } => {
+                self.batches_with(shared, |terms| terms.sku(sku.as_str()))?
+            }
+            ReservationFilter { location: Some(location), .. } => {
+                self.batches_with(shared, |terms| terms.location(location.as_str()))?
+            }
+            _ => vec![1..=self.last()?],
+        };
+        // A batch has the time of its newest decision, and no decision is earlier than the batch before. So what was
+        // created within the bounds is not in a batch before the first one with the lower bound, and not in a batch
+        // after the first one with the upper bound.
+        let oldest = filter.created_after.map_or(Ok(1), |at| self.log.first_batch_since(at))?;
+        let newest = filter.created_before.map_or(Ok(u64::MAX), |at| self.log.first_batch_since(at))?;
+        let within = ranges.into_iter().map(|range| *range.start().max(&oldest)..=*range.end().min(&newest));
+        Ok(within.filter(|range| !range.is_empty()).collect())
     }
 
     fn hold(&self, shared: &Shared, id: ReservationId) -> Result<Option<Hold>, IndexError> {
@@ -240,12 +260,15 @@ fn event_hold(event: &Event) -> Option<&Hold> {
     }
 }
 
-/// The reservation that an event created.
-fn created_hold(event: &Event) -> Option<&Hold> {
-    match &event.transition {
-        Transition::Hold { change: HoldChange::Created, hold, .. } => Some(hold),
-        _ => None,
-    }
+/// The reservation that stands in a list at the place of an event: at its creation, or at its confirm if the list is of
+/// an order.
+fn listed_hold<'e>(event: &'e Event, filter: &ReservationFilter) -> Option<&'e Hold> {
+    let Transition::Hold { change, hold, .. } = &event.transition else { return None };
+    let is_place = match filter.order_id {
+        Some(_) => *change == HoldChange::Confirmed,
+        None => *change == HoldChange::Created,
+    };
+    is_place.then_some(hold)
 }
 
 /// The events of a batch with their positions, the newest first.

@@ -16,16 +16,11 @@ use stockhold_store::{
 };
 
 /// Bytes after which a page ends, whatever its limit. The entry that reaches this length is still complete.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Reservations that are read at a time.
 const HOLDS_AT_ONCE: usize = 100;
-/// Events that are read at a time.
-pub(super) const EVENTS_AT_ONCE: usize = 64;
-/// Most events that are read for one page. Those that are not shown count, so a page may be short where there are very many
-/// of them.
-const EVENTS_SCANNED: usize = 10_000;
 /// Most reads for one page. With a filter that few reservations match, the page ends early and has a cursor.
-const READS: usize = 64;
+pub(super) const READS: usize = 64;
 
 impl Worker {
     pub(super) async fn reservation(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
@@ -279,73 +274,6 @@ impl Worker {
         Ok(reply::written(out, budget))
     }
 
-    pub(super) async fn events(
-        &self,
-        context: RequestContext<'_>,
-        after: u64,
-        limit: usize,
-    ) -> HandlerResult {
-        self.is_history(after).await?;
-        let mut position = after;
-        let mut left = limit;
-        let mut out = Vec::new();
-        let mut budget = None;
-        let mut list = List::open(&mut out, "data");
-        let mut has_more = true;
-        let mut scanned = 0;
-        while has_more && left > 0 && out.len() < PAGE_BYTES && scanned < EVENTS_SCANNED {
-            let ask = left.min(EVENTS_AT_ONCE);
-            let rows = self.events_after(position, ask).await?;
-            scanned += rows.len();
-            for row in rows.iter().take(ask) {
-                position = row.position;
-                if !encode::is_visible(&row.event.transition)
-                    || !self.sees_event(&context.caller.principal, row).await?
-                {
-                    continue;
-                }
-                encode::event(list.entry(&mut out), row);
-                left -= 1;
-                if out.len() >= PAGE_BYTES {
-                    break;
-                }
-            }
-            // A page that is long enough may end before the last event that was read.
-            let cut = rows.last().is_some_and(|last| last.position > position);
-            has_more = cut || rows.len() >= ask;
-            drop(budget.take());
-            budget = self.count_page(&out)?;
-        }
-        // The store knows without a read whether more events follow a full page.
-        let has_more = has_more && self.store.newest() > position;
-        list.close_page(&mut out, has_more, Some(&position.to_string()));
-        Ok(reply::written(out, budget))
-    }
-
-    /// Refuses a position that no event has yet. A consumer that continued from there would miss every event up to it.
-    pub(super) async fn is_history(&self, after: u64) -> Result<(), RequestError> {
-        if after <= self.store.newest() {
-            return Ok(());
-        }
-        // `newest` may be slightly out of date, so a caller may have read a newer event.
-        match self.find(Query::Events { after: after - 1, limit: 1 }).await? {
-            QueryResult::Events(rows) if rows.is_empty() => {
-                Err(Problem::beyond_newest(after, self.store.newest()).into())
-            }
-            QueryResult::Events(_) | QueryResult::Archived { .. } => Ok(()),
-            _ => Err(RequestError::wrong_answer()),
-        }
-    }
-
-    /// The events after a position, at most `limit`.
-    pub(super) async fn events_after(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, RequestError> {
-        match self.find(Query::Events { after, limit }).await? {
-            QueryResult::Events(rows) => Ok(rows),
-            QueryResult::Archived { through } => Err(Problem::archived(after, through).into()),
-            _ => Err(RequestError::wrong_answer()),
-        }
-    }
-
     pub(super) async fn find(&self, query: Query) -> Result<QueryResult, RequestError> {
         match self.pending_replies.submit(Request::Query(query)).await {
             Ok(Answer::QueryResult(found)) => Ok(found),
@@ -355,7 +283,7 @@ impl Worker {
     }
 
     /// Reserves memory for a page that has become long. Fails when the budget is used up.
-    fn count_page(&self, out: &Vec<u8>) -> Result<Option<BudgetGuard>, RequestError> {
+    pub(super) fn count_page(&self, out: &Vec<u8>) -> Result<Option<BudgetGuard>, RequestError> {
         (out.len() >= COUNTED_REPLY_BYTES).then(|| self.reserve_memory(out.capacity())).transpose()
     }
 }

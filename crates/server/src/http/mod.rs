@@ -19,6 +19,7 @@ mod route;
 
 mod commands;
 mod document;
+mod event_pages;
 mod event_tailer;
 mod lists;
 mod pending_replies;

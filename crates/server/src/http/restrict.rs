@@ -11,7 +11,7 @@ use stockhold_domain::{
     Command, Hold, HoldChange, Item, ItemKey, Label, OptionalTerms, Rejection, ReservationId, Reserve, Scope,
     Transition,
 };
-use stockhold_service::{MissingPermission, Principal, Restrictions};
+use stockhold_service::{MissingPermission, Principal, Restrictions, Scope as AccessScope};
 use stockhold_store::{EventRow, ItemPageRequest, Query, QueryResult};
 
 /// Reservations whose creators a worker remembers. Who created a reservation never changes.
@@ -93,14 +93,12 @@ impl Worker {
         row: &EventRow,
     ) -> Result<bool, RequestError> {
         let restrictions = &principal.restrictions;
-        if restrictions.is_none() {
-            return Ok(true);
-        }
         match &row.event.transition {
+            Transition::Record { .. } => Ok(restrictions.is_none() && principal.may(AccessScope::KeysAdmin)),
+            _ if restrictions.is_none() => Ok(true),
             Transition::Hold { hold, .. } => self.sees_reservation(principal, hold).await,
             Transition::Stock { item, .. } => Ok(restrictions.allows_item(&item.key)),
             Transition::Sale { scope, .. } => Ok(missing_for_sale(restrictions, scope).is_none()),
-            Transition::Record { .. } => Ok(false),
         }
     }
 

@@ -1,12 +1,13 @@
 //! The event stream, as server-sent events: `id` is the position, `event` the type and `data` the event. A client that
-//! reconnects with its last id misses nothing and gets nothing twice, because events are read from the log.
+//! reconnects with its last id misses nothing and gets nothing twice, because events are read from the log. Where a
+//! client wants some types only, a block without data tells it how far the others were passed.
 //!
 //! There is no queue for clients: each gets a piece when it has read the one before. A client that reads nothing for
 //! too long is disconnected (`socket.rs`). It continues from its last id when it reconnects.
 
 use super::authorize::client_address;
+use super::event_pages::EVENTS_AT_ONCE;
 use super::event_tailer::{POLL_INTERVAL, Subscription};
-use super::lists::EVENTS_AT_ONCE;
 use super::reply;
 use super::request_error::RequestError;
 use super::request_head::SingleHeader;
@@ -20,18 +21,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
-use stockhold_api::encode;
+use std::time::{Duration, Instant};
+use stockhold_api::decode::EventStreamQuery;
 use stockhold_api::problem::Problem;
-use stockhold_service::{AuthenticationError, Caller, Principal};
-use stockhold_store::Query;
+use stockhold_api::{EventTypes, encode};
+use stockhold_service::{AuthenticationError, Caller};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 /// Streams that may be open at once.
 const STREAMS: usize = 256;
 /// Bytes after which a piece is sent. The event that reaches this length is still complete.
 const PIECE: usize = 64 * 1024;
-/// Time without events after which a comment is sent, so that both ends notice a broken connection.
+/// Time without a piece after which a comment or a position is sent, so that both ends notice a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often the credential of an open stream is checked.
 const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -63,7 +65,7 @@ impl Worker {
     pub(super) async fn event_stream(
         self: &Rc<Self>,
         context: RequestContext<'_>,
-        after: Option<u64>,
+        stream: EventStreamQuery,
     ) -> HandlerResult {
         if context.head.method == "HEAD" {
             return Ok(reply::stream(None));
@@ -72,32 +74,29 @@ impl Worker {
         if self.streams.load(Ordering::Relaxed) > STREAMS {
             return Err(Problem::too_many_streams(STREAMS).into());
         }
-        let after = match after {
+        let after = match stream.after {
             Some(after) => {
                 self.is_history(after).await?;
                 self.events_after(after, 1).await?;
                 after
             }
-            None => {
-                // A store that has just started learns its newest position from a query.
-                self.find(Query::Events { after: self.store.newest(), limit: 0 }).await?;
-                self.store.newest()
-            }
+            None => self.newest_position().await?,
         };
         let (sender, pieces) = mpsc::channel(1);
-        tokio::task::spawn_local(feed(Rc::clone(self), Subscriber::of(context), after, sender));
+        tokio::task::spawn_local(feed(Rc::clone(self), Subscriber::of(context, stream.types), after, sender));
         Ok(reply::stream(Some(EventStream { pieces, _open: open })))
     }
 }
 
 /// Sends events until the client disconnects or the server stops.
-async fn feed(worker: Rc<Worker>, subscriber: Subscriber, mut position: u64, pieces: mpsc::Sender<Bytes>) {
+async fn feed(worker: Rc<Worker>, subscriber: Subscriber, after: u64, pieces: mpsc::Sender<Bytes>) {
     let subscription = worker.tailer.subscribe();
     let mut stop = worker.stop.subscribe();
     let sent = async {
         // A client remembers an id without data too, so it reconnects at the right position before its first event.
-        if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {position}\n\n").into()).await.is_ok() {
-            follow(&worker, &subscriber, &subscription, &mut position, &pieces).await;
+        if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {after}\n\n").into()).await.is_ok() {
+            follow(&worker, &subscriber, &subscription, Progress { position: after, told: after }, &pieces)
+                .await;
         }
     };
     tokio::select! {
@@ -116,17 +115,18 @@ async fn feed(worker: Rc<Worker>, subscriber: Subscriber, mut position: u64, pie
 /// Who reads a stream. The credential is checked again while the stream is open.
 struct Subscriber {
     caller: Caller,
+    types: EventTypes,
     authorization: Option<Vec<u8>>,
     client: IpAddr,
 }
 
 impl Subscriber {
-    fn of(context: RequestContext<'_>) -> Self {
+    fn of(context: RequestContext<'_>, types: EventTypes) -> Self {
         let authorization = match context.head.authorization {
             SingleHeader::Value(value) => Some(value.to_vec()),
             SingleHeader::Absent | SingleHeader::Repeated => None,
         };
-        Self { caller: context.caller.clone(), authorization, client: client_address(context.head) }
+        Self { caller: context.caller.clone(), types, authorization, client: client_address(context.head) }
     }
 
     /// Waits until the credential is refused, for example because its key was revoked. A credential that can't be checked
@@ -149,25 +149,36 @@ impl Subscriber {
     }
 }
 
+/// How far a stream is.
+struct Progress {
+    /// The last event that was sent or passed because of its type.
+    position: u64,
+    /// The last position that the client was told.
+    told: u64,
+}
+
 async fn follow(
     worker: &Worker,
     subscriber: &Subscriber,
     subscription: &Subscription,
-    position: &mut u64,
+    mut progress: Progress,
     pieces: &mpsc::Sender<Bytes>,
 ) {
     let mut ask = EVENTS_AT_ONCE;
+    let mut sent = Instant::now();
     loop {
-        let piece = match tokio::time::timeout(KEEP_ALIVE, subscription.wait_for_event_after(*position)).await
-        {
-            Err(_) => Bytes::from_static(b":\n\n"),
-            Ok(()) => match next(worker, &subscriber.caller.principal, position, &mut ask).await {
-                Ok(piece) if piece.is_empty() => {
-                    // The event is committed and can't be read yet.
+        let quiet = KEEP_ALIVE.saturating_sub(sent.elapsed());
+        let piece = match timeout(quiet, subscription.wait_for_event_after(progress.position)).await {
+            Err(_) => progress.keep_alive(),
+            Ok(()) => match next(worker, subscriber, &mut progress, &mut ask).await {
+                Ok(NextPiece::NotReadable) => {
                     tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
-                Ok(piece) => piece,
+                // While only events of other types come, there is no quiet time.
+                Ok(NextPiece::OtherTypes) if sent.elapsed() >= KEEP_ALIVE => progress.keep_alive(),
+                Ok(NextPiece::OtherTypes) => continue,
+                Ok(NextPiece::Events(piece)) => piece,
                 Err(error) => {
                     tracing::debug!(why = error.cause, "an event stream ends: the events can't be read");
                     return;
@@ -177,41 +188,62 @@ async fn follow(
         if pieces.send(piece).await.is_err() {
             return;
         }
+        sent = Instant::now();
     }
+}
+
+impl Progress {
+    /// What keeps the connection open. It tells the position if events of other types were passed, so that a client
+    /// that reconnects does not have the server read them again.
+    fn keep_alive(&mut self) -> Bytes {
+        if self.told == self.position {
+            return Bytes::from_static(b":\n\n");
+        }
+        self.told = self.position;
+        format!("id: {}\n\n", self.position).into()
+    }
+}
+
+/// What was read for the next piece.
+enum NextPiece {
+    /// Events to send.
+    Events(Bytes),
+    /// Only events of types that the client does not want.
+    OtherTypes,
+    /// Nothing: an event is committed and can't be read yet.
+    NotReadable,
 }
 
 /// The events after a position, as many as fit into one piece. `ask` is the number to read, which is lower for large
 /// events.
 async fn next(
     worker: &Worker,
-    principal: &Principal,
-    position: &mut u64,
+    subscriber: &Subscriber,
+    progress: &mut Progress,
     ask: &mut usize,
-) -> Result<Bytes, RequestError> {
-    let rows = worker.events_after(*position, *ask).await?;
+) -> Result<NextPiece, RequestError> {
+    let rows = worker.events_after(progress.position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
-    let mut skipped = false;
     for row in &rows {
-        *position = row.position;
+        progress.position = row.position;
         fit += 1;
-        if !encode::is_visible(&row.event.transition) || !worker.sees_event(principal, row).await? {
-            skipped = true;
+        if !subscriber.types.has(&row.event) || !worker.sees_event(&subscriber.caller.principal, row).await? {
             continue;
         }
         // Writing to a Vec does not fail.
         let _ = write!(piece, "id: {}\nevent: {}\ndata: ", row.position, encode::event_type(&row.event));
         encode::event(&mut piece, row);
         piece.extend_from_slice(b"\n\n");
-        skipped = false;
+        progress.told = row.position;
         if piece.len() >= PIECE {
             break;
         }
     }
-    if skipped {
-        // The id alone moves the place from which the reader goes on.
-        let _ = write!(piece, "id: {position}\n\n");
-    }
     *ask = (2 * fit).clamp(1, EVENTS_AT_ONCE);
-    Ok(piece.into())
+    Ok(match (rows.is_empty(), piece.is_empty()) {
+        (true, _) => NextPiece::NotReadable,
+        (false, true) => NextPiece::OtherTypes,
+        (false, false) => NextPiece::Events(piece.into()),
+    })
 }

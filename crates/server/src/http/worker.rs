@@ -291,10 +291,7 @@ impl Worker {
             RouteId::GetReservationEvents => {
                 Box::pin(self.history(context, decode::reservation(id, query)?)).await
             }
-            RouteId::ListEvents => {
-                let (after, limit) = decode::events(query)?;
-                Box::pin(self.events(context, after, limit)).await
-            }
+            RouteId::ListEvents => Box::pin(self.events(context, decode::events(query)?)).await,
             RouteId::StreamEvents => {
                 let last = head.last_event_id.value("/Last-Event-ID")?;
                 Box::pin(self.event_stream(context, decode::stream(query, last)?)).await

@@ -80,6 +80,59 @@ fn a_sale_from_a_shell() {
 }
 
 #[test]
+fn lists_and_events_are_searched_from_a_shell() {
+    let server = Server::start();
+    done(&server, &["stock", "set", "shirt", "--total", "10"]);
+    let reserve = |customer: &str| {
+        let hold = json(&server, &["reserve", "shirt", "--owner", "cart", "--customer", customer]);
+        (hold["reservation_id"].as_str().unwrap().to_owned(), hold["created_at"].as_str().unwrap().to_owned())
+    };
+    let holds = ["ann", "bob", "ann"].map(|customer| {
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        reserve(customer)
+    });
+    for n in [2, 0] {
+        done(&server, &["confirm", &holds[n].0, "--order", "o-1"]);
+    }
+    let listed = |options: &[&str]| -> Vec<String> {
+        let page = json(&server, &[&["list"], options].concat());
+        let ids =
+            page["data"].as_array().unwrap().iter().map(|hold| hold["reservation_id"].as_str().unwrap());
+        ids.map(str::to_owned).collect()
+    };
+    let ids = |kept: &[usize]| kept.iter().map(|n| holds[*n].0.clone()).collect::<Vec<_>>();
+    assert_eq!(listed(&["--order", "o-1"]), ids(&[0, 2]), "the one that was confirmed last is first");
+    assert_eq!(listed(&["--customer", "bob"]), ids(&[1]));
+    assert_eq!(listed(&["--created-after", &holds[1].1]), ids(&[2, 1]));
+    assert_eq!(listed(&["--created-after", &holds[0].1, "--created-before", &holds[2].1]), ids(&[1, 0]));
+    refused(&server, &["list", "--created-after", "yesterday"], &["created_after", "RFC 3339"]);
+
+    let kinds = |options: &[&str]| -> Vec<(u64, String)> {
+        let shown = done(&server, &[&["events", "--json"], options].concat());
+        let events = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events
+            .map(|event| (event["position"].as_u64().unwrap(), event["type"].as_str().unwrap().to_owned()))
+            .collect()
+    };
+    let confirmed = |position: u64| (position, "reservation.confirmed".to_owned());
+    assert_eq!(kinds(&["--type", "reservation.confirmed"]), [confirmed(5), confirmed(6)]);
+    assert_eq!(kinds(&["--type", "reservation.confirmed", "--tail", "1"]), [confirmed(6)]);
+    assert_eq!(
+        kinds(&["--type", "stock.set,reservation.confirmed", "--after", "1"]),
+        [confirmed(5), confirmed(6)]
+    );
+    let followed = ["--type", "reservation.confirmed", "--follow", "--limit", "2"];
+    assert_eq!(kinds(&followed), [confirmed(5), confirmed(6)]);
+    assert_eq!(kinds(&[&followed[..3], &["--tail", "1", "--limit", "1"]].concat()), [confirmed(6)]);
+    for wrong in [["--type", "confirmed"].as_slice(), &["--type", "stock.set", "--limit", "1001"]] {
+        let output = ctl(&server, &[&["events"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
+    let why = text(&ctl(&server, &["events", "--type", "confirmed"]).stderr);
+    assert!(why.contains("the types are reservation.created, reservation.extended"), "{why}");
+}
+
+#[test]
 fn refusals_say_what_to_do_and_leave_with_1() {
     let server = Server::start();
     done(&server, &["stock", "set", "shirt", "--total", "1"]);

@@ -63,18 +63,18 @@ fn events_of_records_are_not_shown_and_their_positions_are_passed_by() {
     let client = Client::new(&server.url()).unwrap();
     let newest = 1 + SILENT + 3;
     runtime.block_on(async {
-        let page = client.events(0, Some(100)).await.unwrap();
+        let page = client.events(0, Some(100), &[]).await.unwrap();
         assert_eq!((page.data.len(), page.has_more), (1, false));
         assert_eq!(page.next_cursor, Some(newest.to_string()), "the page ends behind the records");
-        let rest = client.events(1, Some(100)).await.unwrap();
+        let rest = client.events(1, Some(100), &[]).await.unwrap();
         assert_eq!((rest.data.len(), rest.has_more, rest.next_cursor), (0, false, Some(newest.to_string())));
-        let mut stream = client.follow(1).await.unwrap();
+        let mut stream = client.follow(1, &[]).await.unwrap();
         let at = At { sku: "shirt", location: None };
         let stock = Stock { total_units: Some(2), ..Stock::default() };
         client.put_stock(at, &stock, None).await.unwrap();
         let event = stream.next().await.unwrap().unwrap();
         assert_eq!((event.event.as_str(), event.id), ("stock.set", (newest + 1).to_string()));
-        let page = client.events(0, Some(2)).await.unwrap();
+        let page = client.events(0, Some(2), &[]).await.unwrap();
         let positions: Vec<u64> = page.data.iter().map(|event| event.position).collect();
         assert_eq!(positions, [1, newest + 1]);
         assert!(!format!("{:?}", page.data).contains("a secret"));

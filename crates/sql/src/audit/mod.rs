@@ -88,6 +88,12 @@ pub(crate) trait AuditSession: Session {
         holds: &[&Hold],
     ) -> impl Future<Output = Result<Vec<(ReservationId, String)>, DbError>> + Send;
 
+    /// The orders that these reservations are listed under.
+    fn orders_of(
+        &mut self,
+        holds: &[&Hold],
+    ) -> impl Future<Output = Result<Vec<(ReservationId, String)>, DbError>> + Send;
+
     /// The lines of these active reservations in the queue of deadlines.
     fn lines_of(&mut self, holds: &[&Hold]) -> impl Future<Output = Result<Vec<QueuedLine>, DbError>> + Send;
 

@@ -387,6 +387,12 @@ impl<S: AuditSession> Verifier<'_, S> {
         for (id, sku) in found.symmetric_difference(&meant) {
             self.find(format!("reservation {id}: lists by SKU {sku:?} show it wrongly"));
         }
+        let found: BTreeSet<_> = self.session.orders_of(&holds).await?.into_iter().collect();
+        let meant: BTreeSet<_> =
+            holds.iter().filter_map(|hold| Some((hold.id, hold.order_id()?.as_str().to_owned()))).collect();
+        for (id, order) in found.symmetric_difference(&meant) {
+            self.find(format!("reservation {id}: the list of order {order:?} shows it wrongly"));
+        }
         let active: Vec<&Hold> = holds.into_iter().filter(|hold| hold.status == Status::Active).collect();
         let found: BTreeSet<QueuedLine> = self.session.lines_of(&active).await?.into_iter().collect();
         let meant: BTreeSet<QueuedLine> = active

@@ -77,7 +77,7 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
 
-    /// Looks at reservations, the one with the largest id first.
+    /// Looks at reservations, the one with the largest place first.
     fn scan(&mut self, scan: &ReservationScan<'_>) -> impl Future<Output = Result<ScanPage, DbError>> + Send;
 
     /// The serials of a reservation's batches of events, oldest first; `None` when there is no such reservation.
@@ -289,6 +289,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_holds: Vec<&'a Hold>,
     /// Reservations to update; this batch's serial is added to their history.
     pub(crate) changed_holds: Vec<&'a Hold>,
+    /// Reservations that were confirmed for an order, to be listed under it: in the order of their confirmation.
+    pub(crate) new_orders: Vec<&'a Hold>,
     /// Lines to delete, before any is inserted.
     pub(crate) gone: Vec<LineRow<'a>>,
     /// Lines to insert.
@@ -378,17 +380,29 @@ pub(crate) struct LineRow<'a> {
     pub(crate) leads: bool,
 }
 
+/// What the reservations to look at are found by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScanKey<'a> {
+    /// All of them. The place of a reservation is its id.
+    All,
+    /// Only this owner's, found by index. The place of a reservation is its id.
+    Owner(&'a Label),
+    /// Only those with a line of this SKU, found by index. The place of a reservation is its id.
+    Sku(&'a Label),
+    /// Only those that were confirmed for this order, found by index. The place of a reservation is the number that
+    /// the database gave it when it was confirmed, 1 or more.
+    Order(&'a Label),
+}
+
 /// Which reservations to look at.
 #[derive(Debug)]
 pub(crate) struct ReservationScan<'a> {
-    /// Only this owner's, found by index.
-    pub(crate) owner_id: Option<&'a Label>,
-    /// Only those with a line of this SKU, found by index; not with an owner.
-    pub(crate) sku: Option<&'a Label>,
+    /// What they are found by.
+    pub(crate) key: ScanKey<'a>,
     /// Only those with this status, out of those looked at.
     pub(crate) status: Option<Status>,
-    /// Only those with a smaller id.
-    pub(crate) before: Option<ReservationId>,
+    /// Only those with a smaller place.
+    pub(crate) before: Option<u128>,
     /// Most reservations to look at.
     pub(crate) limit: usize,
 }
@@ -396,10 +410,10 @@ pub(crate) struct ReservationScan<'a> {
 /// What [`Session::scan`] saw.
 #[derive(Debug)]
 pub(crate) struct ScanPage {
-    /// What belongs to it, the largest id first.
-    pub(crate) holds: Vec<Hold>,
-    /// The smallest id that was looked at, when there may be more behind it.
-    pub(crate) next: Option<ReservationId>,
+    /// What belongs to it with its place, the largest place first.
+    pub(crate) holds: Vec<(u128, Hold)>,
+    /// The smallest place that was looked at, when there may be more behind it.
+    pub(crate) next: Option<u128>,
 }
 
 /// Whether COMMIT has been sent.

@@ -74,13 +74,13 @@ mod dispatch;
 pub(crate) use db_error::DbError;
 pub(crate) use dialect::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, Deadline, Dialect, LineRow, LockSet, LockedRows,
-    ReservationScan, Rows, SaleRow, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow, UnitRows,
-    empty_counters, set_counters,
+    ReservationScan, Rows, SaleRow, ScanKey, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow,
+    UnitRows, empty_counters, set_counters,
 };
 pub use dispatch::SqlStore;
 pub(crate) use encoding::{
     UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
-    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,
+    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from, order_of,
     packed_events_body, serials_from,
 };
 pub(crate) use read::{LogPosition, ReplicaDialect, ReplicaStore};

@@ -41,6 +41,12 @@ const BATCH_ROWS: Bulk<()> = bulk(
 );
 const SKUS: Bulk<()> =
     bulk("SELECT id,sku FROM stockhold_hold_skus FORCE INDEX (PRIMARY) WHERE id IN (", ",", ")", None);
+const ORDERS: Bulk<()> = bulk(
+    "SELECT id,order_id FROM stockhold_hold_orders FORCE INDEX (hold_orders_by_id) WHERE id IN (",
+    ",",
+    ")",
+    None,
+);
 /// Looked up one by one, as where lines are deleted.
 const LINES: Bulk<()> = bulk(
     "SELECT a.id,a.location,a.sku,a.quantity,a.due IS NOT NULL FROM (\
@@ -60,6 +66,12 @@ const SKUS_GONE: Bulk<()> = bulk(
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_hold_skus FORCE INDEX (PRIMARY) USING (id)",
     None,
+);
+const ORDERS_GONE: Bulk<()> = bulk(
+    "DELETE stockhold_hold_orders FROM (SELECT x'' AS id UNION ALL SELECT ",
+    " UNION ALL SELECT ",
+    ") AS gone STRAIGHT_JOIN stockhold_hold_orders FORCE INDEX (hold_orders_by_id) USING (id)",
+    Some(1),
 );
 const SALES_GONE: Bulk<()> = bulk(
     "DELETE stockhold_unit_sales FROM (\
@@ -210,6 +222,13 @@ impl AuditSession for MysqlConnection {
         found.iter().map(|row| Ok((rows::id(row, 0)?, rows::text(row, 1)?.to_owned()))).collect()
     }
 
+    async fn orders_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
+        let mut script = Script::new();
+        script.add_rows(&ORDERS, holds, |text, hold| id(text, hold.id));
+        let found = self.script(&script).await?;
+        found.iter().map(|row| Ok((rows::id(row, 0)?, rows::text(row, 1)?.to_owned()))).collect()
+    }
+
     async fn lines_of(&mut self, holds: &[&Hold]) -> Result<Vec<QueuedLine>, DbError> {
         let lines = holds.iter().flat_map(|hold| hold.lines.iter().map(|line| (*hold, &line.item)));
         let mut script = Script::new();
@@ -309,6 +328,7 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
     script.add_rows(&HOLDS_GONE, *holds, one);
     script.add_rows(&SKUS_GONE, *holds, one);
+    script.add_rows(&ORDERS_GONE, holds.iter().filter(|hold| hold.order_id().is_some()), one);
     script.add_rows(&SALES_GONE, deletion.closed_sales(), |text, (item, unit, seller)| {
         key(text, item);
         text.push(',');

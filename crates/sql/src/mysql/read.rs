@@ -12,7 +12,7 @@ use super::script::Script;
 use super::statements;
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
-    ScanPage, Session, SkipLockedResult, events_from, hold_from, serials_from,
+    ScanKey, ScanPage, Session, SkipLockedResult, events_from, hold_from, serials_from,
 };
 use core::cmp::Ordering;
 use mysql_async::Row;
@@ -97,19 +97,27 @@ impl Session for MysqlConnection {
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
         let status = scan.status.map(rows::status);
-        let text = match scan.sku {
-            Some(sku) => statements::scan_sku(sku, status, scan.before, scan.limit),
-            None => statements::scan(scan.owner_id, status, scan.before, scan.limit),
+        let text = match scan.key {
+            ScanKey::Order(order) => statements::scan_order(order, status, scan.before, scan.limit),
+            ScanKey::Owner(owner) => statements::scan(Some(owner), status, scan.before, scan.limit),
+            ScanKey::Sku(sku) => statements::scan_sku(sku, status, scan.before, scan.limit),
+            ScanKey::All => statements::scan(None, status, scan.before, scan.limit),
+        };
+        let place = |row: &Row| -> Result<u128, DbError> {
+            match scan.key {
+                ScanKey::Order(_) => rows::figure(row, 0).map(u128::from),
+                ScanKey::Owner(_) | ScanKey::Sku(_) | ScanKey::All => Ok(rows::id(row, 0)?.as_u128()),
+            }
         };
         let rows = self.rows(&text).await?;
         let mut holds = Vec::new();
         for row in &rows {
             if let Some(body) = rows::some_bytes(row, 1)? {
-                holds.push(hold_from(body)?);
+                holds.push((place(row)?, hold_from(body)?));
             }
         }
         let last = rows.last().filter(|_| rows.len() == scan.limit);
-        Ok(ScanPage { holds, next: last.map(|row| rows::id(row, 0)).transpose()? })
+        Ok(ScanPage { holds, next: last.map(place).transpose()? })
     }
 
     async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, DbError> {

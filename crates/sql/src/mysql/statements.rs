@@ -353,19 +353,8 @@ pub(super) fn shelf(location: Option<&str>, after: (&str, &str), limit: usize) -
 }
 
 /// Reservations before an id, the largest first: the bodies of those with a status.
-pub(super) fn scan(
-    owner: Option<&Label>,
-    status: Option<u8>,
-    before: Option<ReservationId>,
-    limit: usize,
-) -> String {
-    let mut text = "SELECT id,".to_owned();
-    match status {
-        Some(status) => {
-            let _ = write!(text, "IF(status={status},body,NULL)");
-        }
-        None => text.push_str("body"),
-    }
+pub(super) fn scan(owner: Option<&Label>, status: Option<u8>, before: Option<u128>, limit: usize) -> String {
+    let mut text = format!("SELECT id,{}", body_of(status));
     let index = if owner.is_some() { "holds_by_owner" } else { "PRIMARY" };
     let _ = write!(text, " FROM stockhold_holds FORCE INDEX ({index}) WHERE ");
     if let Some(owner) = owner {
@@ -374,30 +363,19 @@ pub(super) fn scan(
         text.push_str(" AND ");
     }
     text.push_str("id<=");
-    // Ids before this one; there is none before the first.
-    let last = before.map_or(u128::MAX, |before| before.as_u128().saturating_sub(1));
-    hex(&mut text, &last.to_be_bytes());
+    hex(&mut text, &last_id(before).to_be_bytes());
     let _ = write!(text, " ORDER BY id DESC LIMIT {limit}");
     text
 }
 
 /// A page of the reservations with a line of a SKU: the newest of those whose first line is of it and of those with another line
 /// of it.
-pub(super) fn scan_sku(
-    sku: &Label,
-    status: Option<u8>,
-    before: Option<ReservationId>,
-    limit: usize,
-) -> String {
+pub(super) fn scan_sku(sku: &Label, status: Option<u8>, before: Option<u128>, limit: usize) -> String {
     let mut is_of_it = " WHERE sku=".to_owned();
     hex(&mut is_of_it, sku.as_str().as_bytes());
     is_of_it.push_str(" AND id<=");
-    let last = before.map_or(u128::MAX, |before| before.as_u128().saturating_sub(1));
-    hex(&mut is_of_it, &last.to_be_bytes());
-    let body = match status {
-        Some(status) => format!("IF(status={status},body,NULL)"),
-        None => "body".to_owned(),
-    };
+    hex(&mut is_of_it, &last_id(before).to_be_bytes());
+    let body = body_of(status);
     // Only what is on the page is looked up: what is put in order are ids.
     let order = format!("ORDER BY id DESC LIMIT {limit}");
     format!(
@@ -406,6 +384,29 @@ pub(super) fn scan_sku(
          (SELECT id FROM stockhold_hold_skus FORCE INDEX (hold_skus_by_sku){is_of_it} {order})) AS both_kinds {order}) \
          AS found STRAIGHT_JOIN stockhold_holds h FORCE INDEX (PRIMARY) ON h.id=found.id ORDER BY found.id DESC"
     )
+}
+
+/// The reservations that were confirmed for an order before a number, the last one first.
+pub(super) fn scan_order(order: &Label, status: Option<u8>, before: Option<u128>, limit: usize) -> String {
+    let before = before.and_then(|before| u64::try_from(before).ok()).unwrap_or(u64::MAX);
+    let mut text = format!(
+        "SELECT number,{} FROM stockhold_hold_orders FORCE INDEX (hold_orders_by_order) \
+         STRAIGHT_JOIN stockhold_holds FORCE INDEX (PRIMARY) USING (id) WHERE order_id=",
+        body_of(status)
+    );
+    hex(&mut text, order.as_str().as_bytes());
+    let _ = write!(text, " AND number<{before} ORDER BY number DESC LIMIT {limit}");
+    text
+}
+
+/// The body of a reservation, as an expression: NULL if it has another status.
+fn body_of(status: Option<u8>) -> String {
+    status.map_or_else(|| "body".to_owned(), |status| format!("IF(status={status},body,NULL)"))
+}
+
+/// The last id before a place. There is none before the first.
+fn last_id(before: Option<u128>) -> u128 {
+    before.map_or(u128::MAX, |before| before.saturating_sub(1))
 }
 
 /// The serials of a reservation.
@@ -580,6 +581,11 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
             "a SKU's list",
             "holds_by_sku hold_skus_by_sku",
             label(7).map(|sku| scan_sku(&sku, Some(0), None, 50)).unwrap_or_default(),
+        ),
+        plan(
+            "an order's list",
+            "hold_orders_by_order PRIMARY",
+            label(7).map(|order| scan_order(&order, Some(0), None, 50)).unwrap_or_default(),
         ),
         plan("the list of all", "PRIMARY", scan(None, None, None, 50)),
         plan("the shelf", "PRIMARY", shelf(None, ("default", "7"), 50)),

@@ -9,10 +9,11 @@ use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
     UnitRow, attributes_body, empty_counters, events_body, first_sku, further_skus, hold_body, key_body,
+    order_of,
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
-use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode, Record};
+use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode, Record, ReservationId};
 use stockhold_store::{UNIT_HISTORY_LIMIT, for_each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
@@ -74,6 +75,7 @@ history=CONCAT(history,VALUES(history))",
     Some(2),
 );
 const SKUS: Bulk<Step> = write("INSERT INTO stockhold_hold_skus (id,sku) VALUES ", "", None);
+const ORDERS: Bulk<Step> = write("INSERT INTO stockhold_hold_orders (id,order_id) VALUES ", "", None);
 const UNITS: &str = "INSERT INTO stockhold_units (location,sku,id,position,section,seat_row,seat_number,attributes,status,\
 reservation,version,history) VALUES ";
 // As long as a history of a unit may be.
@@ -169,13 +171,15 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     new_holds.sort_by_key(|hold| hold.id);
     script.add_rows(&INSERT_HOLDS, new_holds.iter().copied(), hold);
     let skus = new_holds.iter().flat_map(|hold| further_skus(hold).into_iter().map(|sku| (hold.id, sku)));
-    script.add_rows(&SKUS, skus, |text, (of, sku)| {
+    let listed_under = |text: &mut String, of: ReservationId, name: &str| {
         text.push('(');
         id(text, of);
         text.push(',');
-        hex(text, sku.as_bytes());
+        hex(text, name.as_bytes());
         text.push(')');
-    });
+    };
+    script.add_rows(&SKUS, skus, |text, (of, sku)| listed_under(text, of, sku));
+    script.add_rows(&ORDERS, &changes.new_orders, |text, hold| listed_under(text, hold.id, order_of(hold)));
     script.add_rows(&UPDATE_HOLDS, changes.changed_holds.iter().copied(), hold);
     script.add_rows(&DELETE_UNITS, &changes.gone_units, |text, (item, unit)| unit_key(text, item, unit));
     script.add_rows(&INSERT_UNITS, &changes.new_units, unit);

@@ -137,6 +137,14 @@ impl AuditSession for PostgresConnection {
         found.iter().map(|row| Ok((rows::id(row)?, row.try_get("sku")?))).collect()
     }
 
+    async fn orders_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
+        let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
+        let text = "SELECT o.id, o.order_id FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
+             JOIN stockhold.hold_orders o USING (bucket, id)";
+        let found = self.rows_of(text, &[&buckets, &ids]).await?;
+        found.iter().map(|row| Ok((rows::id(row)?, row.try_get("order_id")?))).collect()
+    }
+
     async fn lines_of(&mut self, holds: &[&Hold]) -> Result<Vec<QueuedLine>, DbError> {
         let mut items = ItemKeys::default();
         let (mut deadlines, mut ids) = (Vec::new(), Vec::<Uuid>::new());
@@ -241,6 +249,15 @@ impl AuditSession for PostgresConnection {
             "DELETE FROM stockhold.hold_skus s USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
              WHERE s.bucket = gone.bucket AND s.id = gone.id";
         self.client.execute(text, &[&buckets, &ids]).await?;
+        let orders: Vec<ReservationId> =
+            holds.iter().filter(|hold| hold.order_id().is_some()).map(|hold| hold.id).collect();
+        self.exactly(
+            orders.len(),
+            "DELETE FROM stockhold.hold_orders o USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
+             WHERE o.bucket = gone.bucket AND o.id = gone.id",
+            &[&buckets, &ids],
+        )
+        .await?;
         let sales: Vec<_> = deletion.closed_sales().collect();
         let items = ItemKeys::of(sales.iter().map(|(item, ..)| *item));
         let units: Vec<&str> = sales.iter().map(|(_, unit, _)| unit.as_str()).collect();

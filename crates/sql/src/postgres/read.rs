@@ -11,7 +11,7 @@ use super::load::hold;
 use super::rows::{self, column, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
-    ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
+    ScanKey, ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
 };
 use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
 use stockhold_store::{EventRow, ItemPageRequest};
@@ -104,21 +104,35 @@ impl Session for PostgresConnection {
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
         let s = &self.statements;
         let status = scan.status.map(rows::status);
-        let before = scan.before.map_or(Uuid::max(), uuid);
+        let before = scan.before.map_or(Uuid::max(), Uuid::from_u128);
         let limit = rows::rows(scan.limit);
-        let rows = match (scan.owner_id.map(Label::as_str), scan.sku.map(Label::as_str)) {
-            (Some(owner), _) => self.client.query(&s.scan_owner, &[&status, &before, &limit, &owner]).await?,
-            (None, Some(sku)) => self.client.query(&s.scan_sku, &[&status, &before, &limit, &sku]).await?,
-            (None, None) => self.client.query(&s.scan_all, &[&status, &before, &limit]).await?,
+        let rows = match scan.key {
+            ScanKey::Order(order) => {
+                let before = scan.before.map_or(i64::MAX, |number| i64::try_from(number).unwrap_or(i64::MAX));
+                self.client.query(&s.scan_order, &[&status, &before, &limit, &order.as_str()]).await?
+            }
+            ScanKey::Owner(owner) => {
+                self.client.query(&s.scan_owner, &[&status, &before, &limit, &owner.as_str()]).await?
+            }
+            ScanKey::Sku(sku) => {
+                self.client.query(&s.scan_sku, &[&status, &before, &limit, &sku.as_str()]).await?
+            }
+            ScanKey::All => self.client.query(&s.scan_all, &[&status, &before, &limit]).await?,
+        };
+        let place = |row: &Row| -> Result<u128, DbError> {
+            match scan.key {
+                ScanKey::Order(_) => order_number(row.try_get("number")?),
+                ScanKey::Owner(_) | ScanKey::Sku(_) | ScanKey::All => Ok(rows::id(row)?.as_u128()),
+            }
         };
         let mut holds = Vec::new();
         for row in &rows {
             if row.try_get::<_, Option<&[u8]>>("body")?.is_some() {
-                holds.push(hold(row)?);
+                holds.push((place(row)?, hold(row)?));
             }
         }
         let last = rows.last().filter(|_| rows.len() == scan.limit);
-        Ok(ScanPage { holds, next: last.map(rows::id).transpose()? })
+        Ok(ScanPage { holds, next: last.map(place).transpose()? })
     }
 
     async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, DbError> {
@@ -232,6 +246,10 @@ impl Session for PostgresConnection {
         let gone = self.client.execute(&self.statements.forget_keys, &[&before, &limit]).await?;
         Ok(usize::try_from(gone).unwrap_or(usize::MAX))
     }
+}
+
+fn order_number(number: i64) -> Result<u128, DbError> {
+    u128::try_from(number).map_err(|_| DbError::InvariantViolated(format!("the number {number} of an order")))
 }
 
 fn batch(row: &Row) -> Result<Vec<EventRow>, DbError> {

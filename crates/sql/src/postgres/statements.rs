@@ -46,7 +46,7 @@ pub struct ExpectedPlan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [ExpectedPlan; 22] = [
+pub const PLANS: [ExpectedPlan; 23] = [
     ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -58,6 +58,7 @@ pub const PLANS: [ExpectedPlan; 22] = [
     ExpectedPlan { name: "sweep", text: READ_ANY_DUE, index: "active_lines_due", locks: false },
     ExpectedPlan { name: "an owner's list", text: SCAN_OWNER, index: "holds_by_owner", locks: false },
     ExpectedPlan { name: "a SKU's list", text: SCAN_SKU, index: "holds_by_sku", locks: false },
+    ExpectedPlan { name: "an order's list", text: SCAN_ORDER, index: "hold_orders_by_order", locks: false },
     ExpectedPlan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
     ExpectedPlan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
     ExpectedPlan {
@@ -322,6 +323,14 @@ const SCAN_SKU: &str = "
             SELECT status, body FROM stockhold.holds h WHERE h.bucket = one.bucket AND h.id = one.id OFFSET 0
         ) AS h ORDER BY one.id DESC LIMIT $3)
     ) AS found ORDER BY id DESC LIMIT $3";
+/// Those that were confirmed for an order, the last one first.
+const SCAN_ORDER: &str = "
+    SELECT one.number, one.id, h.status, CASE WHEN h.status = coalesce($1, h.status) THEN h.body END AS body FROM (
+        SELECT bucket, id, number FROM stockhold.hold_orders WHERE order_id = $4 AND number < $2
+        ORDER BY number DESC LIMIT $3
+    ) AS one CROSS JOIN LATERAL (
+        SELECT status, body FROM stockhold.holds h WHERE h.bucket = one.bucket AND h.id = one.id OFFSET 0
+    ) AS h ORDER BY one.number DESC";
 const READ_EVENTS: &str = "
     SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
     ORDER BY last_position LIMIT $2";
@@ -393,6 +402,9 @@ statements! {
     insert_hold_skus: "
         INSERT INTO stockhold.hold_skus (bucket, id, sku)
         SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::text[])";
+    insert_hold_orders: "
+        INSERT INTO stockhold.hold_orders (bucket, id, order_id)
+        SELECT n.* FROM unnest($1::smallint[], $2::uuid[], $3::text[]) AS n";
     update_holds: "
         WITH done AS (
             UPDATE stockhold.holds h
@@ -518,6 +530,7 @@ statements! {
     paused: "SELECT location FROM stockhold.pauses WHERE paused ORDER BY location";
     scan_owner: SCAN_OWNER;
     scan_sku: SCAN_SKU;
+    scan_order: SCAN_ORDER;
     scan_all: SCAN_ALL;
     read_history: "SELECT history FROM stockhold.holds WHERE bucket = $1 AND id = $2";
     read_batches: "

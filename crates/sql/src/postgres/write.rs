@@ -5,7 +5,7 @@ use super::errors::db_error_at_commit;
 use super::rows::{self, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
-    further_skus, hold_body, key_body, key_bucket, packed_events_body,
+    further_skus, hold_body, key_body, key_bucket, order_of, packed_events_body,
 };
 use core::future::{Future, poll_fn};
 use core::pin::pin;
@@ -60,6 +60,7 @@ impl PostgresConnection {
         let (new_holds, changed_holds) =
             (HoldRows::new(&changes.new_holds), HoldRows::new(&changes.changed_holds));
         let further = SkuRows::new(&changes.new_holds);
+        let orders = OrderRows::new(&changes.new_orders);
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
         let keys = KeyRows::new(&changes.keys);
         let (new_records, changed_records) =
@@ -85,6 +86,7 @@ impl PostgresConnection {
             self.put(&s.update_items, changed_items.keys.len(), changed_items.params()),
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
             self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
+            self.put(&s.insert_hold_orders, orders.ids.len(), orders.params()),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
             self.write_units(changes, &entry),
             self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
@@ -113,12 +115,22 @@ impl PostgresConnection {
 
 /// Whether a batch has done what most do in a rush and nothing else: made reservations of counted stock.
 fn reserves_alone(changes: &Changes<'_>) -> bool {
-    let Changes { new_items, changed_items, deleted_figures, changed_holds, gone, pauses, events, .. } =
-        changes;
+    let Changes {
+        new_items,
+        changed_items,
+        deleted_figures,
+        changed_holds,
+        new_orders,
+        gone,
+        pauses,
+        events,
+        ..
+    } = changes;
     let made = !changed_items.is_empty() && !events.is_empty();
     made && new_items.is_empty()
         && deleted_figures.is_empty()
         && changed_holds.is_empty()
+        && new_orders.is_empty()
         && gone.is_empty()
         && pauses.is_empty()
         && changes.new_records.is_empty()
@@ -251,6 +263,26 @@ impl<'a> SkuRows<'a> {
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         vec![&self.buckets, &self.ids, &self.skus]
+    }
+}
+
+struct OrderRows<'a> {
+    buckets: Vec<i16>,
+    ids: Vec<Uuid>,
+    orders: Vec<&'a str>,
+}
+
+impl<'a> OrderRows<'a> {
+    fn new(holds: &[&'a Hold]) -> Self {
+        Self {
+            buckets: holds.iter().map(|hold| column(hold.id.bucket())).collect(),
+            ids: holds.iter().map(|hold| uuid(hold.id)).collect(),
+            orders: holds.iter().map(|hold| order_of(hold)).collect(),
+        }
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.buckets, &self.ids, &self.orders]
     }
 }
 

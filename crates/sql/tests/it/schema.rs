@@ -80,6 +80,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
          FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.hold_skus (bucket, id, sku)
          SELECT n % 1024, gen_random_uuid(), (n % 100)::text FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.hold_orders (bucket, id, order_id)
+         SELECT n % 1024, gen_random_uuid(), (n % 100)::text FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
          SELECT n % 1024, 'default', n::text, n, gen_random_uuid(), 1, true FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.keys (bucket, hash, used_at, body)
@@ -117,6 +119,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "a page of units" => "1, 'default', '1', 7, '7', 50".to_owned(),
         "sweep" => format!("500, 7, {highest}"),
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),
+        "an order's list" => "NULL, 9223372036854775807, 50, '7'".to_owned(),
         "the list of all" => format!("NULL, {highest}, 50"),
         "events after a position" => "19000, 50".to_owned(),
         "lock records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),

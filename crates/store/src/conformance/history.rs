@@ -2,11 +2,12 @@
 //! and invariants are checked that hold for any clock. Both need a world of their own. An error names the seed.
 
 use super::World;
-use super::op::{Op, OpContext};
+use super::op::{ORDERS, Op, OpContext};
 use super::unit_histories::compare;
+use super::{lists, maker};
 use crate::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 use crate::random::Random;
-use crate::{Query, QueryResult, UnitFilter, for_each_unit};
+use crate::{Query, QueryResult, ReservationFilter, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
     Envelope, Event, HoldLimits, Instant, Item, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status,
@@ -20,6 +21,8 @@ const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
 /// Most commands that are submitted at once.
 const BATCH: u64 = 6;
+/// Reservations of a page of an order. Few, so that there are several pages.
+const ORDER_PAGE: usize = 3;
 /// One of this many steps restarts the store.
 const RESTART_EVERY: u64 = 12;
 /// Moves of the clock between steps, in microseconds: none, small ones, and ones past the usual times to live.
@@ -232,9 +235,24 @@ impl<'w> History<'w> {
                 self.compare_hold(id)?;
             }
             fold_is_state(self.world, &self.context)?;
+            self.compare_orders()?;
             if self.hall {
                 self.compare_units()?;
             }
+        }
+        Ok(())
+    }
+
+    /// The list of each order.
+    fn compare_orders(&mut self) -> Result<(), String> {
+        let events = self.world.events();
+        for order in ORDERS {
+            let filter = ReservationFilter {
+                order_id: Some(maker::label(order)),
+                limit: ORDER_PAGE,
+                ..ReservationFilter::default()
+            };
+            lists::check(self.world, &events, &filter)?;
         }
         Ok(())
     }

@@ -69,7 +69,8 @@ fn crowd(case: &mut CaseContext) -> Checked<Crowd> {
     Ok(Crowd { owners, items, holds })
 }
 
-fn page(world: &mut dyn World, filter: &ReservationFilter) -> Checked<ReservationPage> {
+/// One page of a list.
+pub(super) fn page(world: &mut dyn World, filter: &ReservationFilter) -> Checked<ReservationPage> {
     match world.find(Query::Reservations(filter.clone())) {
         Ok(QueryResult::Reservations(page)) => {
             ensure!(page.holds.len() <= filter.limit, "a page has more than its limit");
@@ -80,7 +81,7 @@ fn page(world: &mut dyn World, filter: &ReservationFilter) -> Checked<Reservatio
 }
 
 /// All pages of a list.
-fn all(world: &mut dyn World, mut filter: ReservationFilter) -> Checked<Vec<Hold>> {
+pub(super) fn all(world: &mut dyn World, mut filter: ReservationFilter) -> Checked<Vec<Hold>> {
     let mut holds = Vec::new();
     loop {
         let page = page(world, &filter)?;
@@ -95,8 +96,13 @@ fn ids(holds: &[Hold]) -> BTreeSet<ReservationId> {
     holds.iter().map(|hold| hold.id).collect()
 }
 
-/// Compares a list with the fold of the events: the same reservations in their current state, the newest first.
-fn check(world: &mut dyn World, events: &[EventRow], filter: &ReservationFilter) -> Checked<usize> {
+/// Compares a list with the fold of the events: the same reservations in their current state, the newest first. In a
+/// list of an order, the one that was confirmed last is first.
+pub(super) fn check(
+    world: &mut dyn World,
+    events: &[EventRow],
+    filter: &ReservationFilter,
+) -> Checked<usize> {
     let expected = match model::find(
         events,
         &Query::Reservations(ReservationFilter { limit: usize::MAX - 1, ..filter.clone() }),
@@ -107,7 +113,11 @@ fn check(world: &mut dyn World, events: &[EventRow], filter: &ReservationFilter)
     let found = all(world, filter.clone())?;
     ensure_eq!(ids(&found), ids(&expected), "reservations of {filter:?}");
     ensure_eq!(found.len(), expected.len(), "no reservation twice in {filter:?}");
-    let newest_first = found.windows(2).all(|two| two[0].terms.created_at >= two[1].terms.created_at);
+    let listed_at = |hold: &Hold| match (&filter.order_id, &hold.closing) {
+        (Some(_), Some(closing)) => closing.at,
+        _ => hold.terms.created_at,
+    };
+    let newest_first = found.windows(2).all(|two| listed_at(&two[0]) >= listed_at(&two[1]));
     ensure!(newest_first, "the newest come first in {filter:?}");
     for hold in &expected {
         ensure!(found.contains(hold), "{} is listed otherwise than it is", hold.id);
@@ -142,8 +152,8 @@ fn filters(crowd: &Crowd, limit: usize) -> Vec<ReservationFilter> {
                     sku,
                     location,
                     status,
-                    after: None,
                     limit,
+                    ..ReservationFilter::default()
                 });
             }
         }

@@ -173,6 +173,8 @@ const ROWS: u8 = 3;
 const SEATS: u8 = 6;
 /// Reservations that commands name: this many newest ones.
 const RECENT: usize = 12;
+/// Orders that reservations are confirmed for.
+pub(super) const ORDERS: [&str; 2] = ["order-0", "order-1"];
 /// Number of keys. It is small, so that keys are used again.
 const KEYS: u8 = 6;
 /// Records of a history: so few that requests conflict.
@@ -279,7 +281,7 @@ impl OpContext {
                 (Command::Reserve(reserve), *key)
             }
             Op::Confirm { hold, order, key } => {
-                let order_id = order.map(|order| label(&format!("order-{}", order % 2)));
+                let order_id = order.map(|order| label(ORDERS[usize::from(order % 2)]));
                 (Command::Confirm(Confirm { id: self.hold(*hold), order_id }), *key)
             }
             Op::Release { hold, key } => {

@@ -94,14 +94,16 @@ fn about(row: &EventRow) -> Option<ReservationId> {
     }
 }
 
-/// A cursor is the position of the event that created the last reservation of the page.
+/// A cursor is the position of the event that created the last reservation of the page, or that confirmed it for the
+/// order of the filter.
 fn page(events: &[EventRow], state: &NaiveState, filter: &ReservationFilter) -> ReservationPage {
     let before = filter.after.map_or(u128::MAX, |Cursor(position)| position);
-    let made = events.iter().rev().filter(|row| {
+    let places = if filter.order_id.is_some() { HoldChange::Confirmed } else { HoldChange::Created };
+    let listed = events.iter().rev().filter(|row| {
         u128::from(row.position) < before
-            && matches!(&row.event.transition, Transition::Hold { change: HoldChange::Created, .. })
+            && matches!(&row.event.transition, Transition::Hold { change, .. } if *change == places)
     });
-    let holds = made.filter_map(|row| {
+    let holds = listed.filter_map(|row| {
         let hold = state.hold(about(row)?).ok().flatten()?;
         filter.matches(hold).then(|| (u128::from(row.position), hold.clone()))
     });

@@ -207,6 +207,25 @@ fn queries_at_the_edges() {
     for status in parameter("/v1/reservations", "status")["schema"]["enum"].as_array().unwrap() {
         assert!(decode::reservations(Some(&format!("status={}", status.as_str().unwrap()))).is_ok());
     }
+    for kind in parameter("/v1/events", "type")["schema"]["items"]["enum"].as_array().unwrap() {
+        assert!(decode::events(Some(&format!("type={}", kind.as_str().unwrap()))).is_ok());
+    }
+    let tail = &parameter("/v1/events", "tail")["schema"];
+    let (least, most) = (tail["minimum"].as_u64().unwrap(), tail["maximum"].as_u64().unwrap());
+    for (tail, fine) in [(least, true), (most, true), (least - 1, false), (most + 1, false)] {
+        assert_eq!(decode::events(Some(&format!("tail={tail}"))).is_ok(), fine, "{tail}");
+    }
+    let time = &parameter("/v1/reservations", "created_before")["schema"];
+    for (text, fine) in [
+        ("2025-11-24T16:00:00Z", true),
+        ("2025-11-24T16:00:00.123456-01:30", true),
+        ("2025-11-24T16:00:00", false),
+        ("2025-11-24T16:00:60Z", false),
+        ("2025-11-24T16:00:00.1234567Z", false),
+    ] {
+        assert_eq!(jsonschema::is_valid(time, &json!(text)), fine, "{text}");
+        assert_eq!(decode::reservations(Some(&format!("created_before={text}"))).is_ok(), fine, "{text}");
+    }
     assert!(decode::events(Some(&format!("after={}", u64::MAX))).is_ok());
     assert_eq!(parameter("/v1/events", "after")["schema"]["maximum"], u64::MAX);
 }

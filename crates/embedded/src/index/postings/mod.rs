@@ -1,5 +1,5 @@
-//! Postings: which batches of the log mention an owner, a SKU, a location, a reservation or a unit. Lists and histories
-//! are found by them. They are stored in sorted runs, and postings that no run has yet are in memory.
+//! Postings: which batches of the log mention an owner, a SKU, a location, an order, a reservation or a unit. Lists and
+//! histories are found by them. They are stored in sorted runs, and postings that no run has yet are in memory.
 //!
 //! A posting may name a batch that does not mention the term. It never misses a batch that does.
 
@@ -79,6 +79,11 @@ impl TermHasher {
     /// Finds where reservations at a location were created.
     pub(crate) fn location(self, location: &str) -> Term {
         self.of(b'l', location.as_bytes())
+    }
+
+    /// Finds where reservations were confirmed for an order.
+    pub(crate) fn order(self, order: &str) -> Term {
+        self.of(b'c', order.as_bytes())
     }
 
     /// Finds the events of a reservation after its creation.
@@ -166,6 +171,9 @@ impl UnflushedPostings {
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
             if *change != HoldChange::Created {
                 self.put(self.terms.reservation(hold.id), number);
+                if let (HoldChange::Confirmed, Some(order)) = (change, hold.order_id()) {
+                    self.put(self.terms.order(order.as_str()), number);
+                }
                 continue;
             }
             self.put(self.terms.owner(hold.terms.reserve.owner_id.as_str()), number);
@@ -336,6 +344,7 @@ mod tests {
         fresh.written(2);
         assert_eq!(fresh.of(term), [(90, 90)]);
         assert_ne!(terms().owner("a"), terms().sku("a"));
+        assert_ne!(terms().owner("a"), terms().order("a"));
         assert_ne!(terms().owner("a"), TermHasher::new(8).owner("a"));
     }
 }

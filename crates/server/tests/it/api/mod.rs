@@ -10,6 +10,7 @@ mod documented;
 mod expiry;
 mod hostile;
 mod lifecycle;
+mod list_filters;
 mod lists;
 mod page_examples;
 mod protocol;

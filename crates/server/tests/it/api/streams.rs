@@ -314,6 +314,27 @@ fn a_reader_that_does_not_read_is_cut_off_and_costs_nobody() {
     assert_eq!(resumed.event().unwrap()["position"], deaf.last + 1);
 }
 
+/// Events of other types are not sent. A block without data says how far they were passed, so that a reader that comes
+/// back does not begin before them.
+#[test]
+fn a_stream_of_some_types() {
+    let server = Server::start();
+    server.stock("tea", 100);
+    let call = Call::get("/v1/events/stream?after=0&type=sale.paused,reservation.confirmed");
+    let mut reader = Reader::open(&server, &call);
+    reader.lines.get_ref().set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    let wire = &mut server.connect();
+    for n in 0..100 {
+        reserve(wire, n);
+    }
+    assert_eq!(wire.ask(&Call::post("/v1/sale/pause").json(&json!({}))).status, 200);
+    assert_eq!(reader.event().unwrap()["position"], 102);
+    assert_eq!(wire.ask(&Call::post("/v1/sale/resume").json(&json!({}))).status, 200);
+    assert_eq!(reader.block().unwrap(), ["id: 103"]);
+    assert_eq!(wire.ask(&Call::post("/v1/sale/pause").json(&json!({}))).status, 200);
+    assert_eq!(reader.event().unwrap()["position"], 104);
+}
+
 #[test]
 fn a_quiet_stream_is_kept_alive() {
     let server = Server::start();

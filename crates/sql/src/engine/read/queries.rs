@@ -1,7 +1,7 @@
 //! Queries. They take no locks that commands take.
 
 use crate::engine::db_error::DbError;
-use crate::engine::dialect::{LockSet, ReservationScan, Rows, Session, UnitLockSet};
+use crate::engine::dialect::{LockSet, ReservationScan, Rows, ScanKey, Session, UnitLockSet};
 use crate::engine::reply_batch::{PendingReply, ReplyBatch};
 use crate::engine::sessions::{recover, rolled_back, within_deadline};
 use crate::engine::store_status::StoreStatus;
@@ -303,28 +303,51 @@ fn pauses(mut named: Vec<String>) -> Result<Pauses, DbError> {
     Ok(Pauses { everything, locations })
 }
 
-/// Reservations in order of their ids, which is the order they were made in. The owner is found by index, or the SKU; what else
-/// is asked for is looked for among them.
+/// Reservations in order of their ids, which is the order they were made in; those of an order in the order of their confirmation.
+/// The order is found by index, or the owner, or the SKU; what else is asked for is looked for among them. Times are looked for
+/// too: an id has the time of the instance that made it, and instances need no common clock, so the time is no bound for ids.
 async fn page<S: Session>(session: &mut S, filter: &ReservationFilter) -> Result<ReservationPage, DbError> {
     let limit = filter.limit.max(1);
-    let sku = filter.sku.as_ref().filter(|_| filter.owner_id.is_none());
-    let found_all = filter.sku.is_none() || sku.is_some();
-    let exact = found_all && filter.location.is_none() && filter.status.is_none();
+    let key = match (&filter.order_id, &filter.owner_id, &filter.sku) {
+        (Some(order), _, _) => ScanKey::Order(order),
+        (None, Some(owner), _) => ScanKey::Owner(owner),
+        (None, None, Some(sku)) => ScanKey::Sku(sku),
+        (None, None, None) => ScanKey::All,
+    };
     let scan = ReservationScan {
-        owner_id: filter.owner_id.as_ref(),
-        sku,
+        key,
         status: filter.status,
-        before: filter.after.map(|cursor| ReservationId::from_u128(cursor.0)),
-        limit: if exact { limit } else { SCANNED.max(limit) },
+        before: filter.after.map(|cursor| cursor.0),
+        limit: if is_exact(key, filter) { limit } else { SCANNED.max(limit) },
     };
     let seen = session.scan(&scan).await?;
-    let mut holds: Vec<_> = seen.holds.into_iter().filter(|hold| filter.matches(hold)).collect();
+    let mut found: Vec<_> = seen.holds.into_iter().filter(|(_, hold)| filter.matches(hold)).collect();
     let mut next = seen.next;
-    if holds.len() > limit {
-        holds.truncate(limit);
-        next = holds.last().map(|hold| hold.id);
+    if found.len() > limit {
+        found.truncate(limit);
+        next = found.last().map(|(place, _)| *place);
     }
-    Ok(ReservationPage { holds, next: next.map(|id| Cursor(id.as_u128())) })
+    Ok(ReservationPage { holds: found.into_iter().map(|(_, hold)| hold).collect(), next: next.map(Cursor) })
+}
+
+/// Whether every reservation that is found by this key is listed.
+fn is_exact(key: ScanKey<'_>, filter: &ReservationFilter) -> bool {
+    let ReservationFilter {
+        owner_id,
+        sku,
+        location,
+        status,
+        order_id,
+        customer_id,
+        created_after,
+        created_before,
+        after: _,
+        limit: _,
+    } = filter;
+    let by_key = usize::from(!matches!(key, ScanKey::All));
+    let labels = [owner_id, sku, location, order_id, customer_id];
+    let conditions = labels.into_iter().filter(|label| label.is_some()).count();
+    conditions == by_key && status.is_none() && created_after.is_none() && created_before.is_none()
 }
 
 async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Option<Vec<EventRow>>, DbError> {

@@ -173,6 +173,8 @@ impl LoadedState {
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
         changed_holds.sort_by_key(by_id);
+        let mut new_orders: Vec<&Hold> = self.holds.values().filter_map(confirmed_for_an_order).collect();
+        new_orders.sort_by_key(|hold| (hold.closing.as_ref().map(|closing| closing.at), hold.id));
         let (gone, come) = self.moved_lines();
         let pauses =
             self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
@@ -202,6 +204,7 @@ impl LoadedState {
             new_sales,
             new_holds,
             changed_holds,
+            new_orders,
             gone,
             come,
             pauses: pauses.collect(),
@@ -361,6 +364,12 @@ fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
         quantity: line.quantity,
         leads: number == 0,
     })
+}
+
+/// The reservation of an entry, if it was confirmed for an order by this batch.
+fn confirmed_for_an_order(entry: &LoadedEntry<Hold>) -> Option<&Hold> {
+    let was_closed = entry.before.as_ref().is_some_and(|hold| hold.closing.is_some());
+    entry.after.as_ref().filter(|hold| !was_closed && hold.order_id().is_some())
 }
 
 /// Splits changed entries into rows to insert and rows to update.

@@ -219,7 +219,7 @@ fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
     let returned = reserve("returned", &[(b, 4)]);
     let cancelled = reserve("cancelled", &[(c, 1)]);
     done(store, maker.wrap(maker::extend(active, 120)));
-    done(store, maker.keyed(&format!("{name}confirm"), maker::confirm(confirmed)));
+    done(store, maker.keyed(&format!("{name}confirm"), maker::confirm_as(confirmed, "order-1")));
     done(store, maker.wrap(maker::confirm(returned)));
     done(store, maker.wrap(maker::return_all(returned)));
     done(store, maker.wrap(maker::release(cancelled)));

@@ -52,7 +52,7 @@ pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
 }
 
 /// What is done to the database, the tables that have to be put back, and what the finding says.
-const DRIFTS: [(&str, &[&str], &str); 24] = [
+const DRIFTS: [(&str, &[&str], &str); 26] = [
     ("UPDATE {t}items SET held = held + 1 WHERE held > 0", &["items"], "its events lead to"),
     ("UPDATE {t}items SET total_units = total_units + 1", &["items"], "its events lead to"),
     ("UPDATE {t}items SET safety_stock = 3", &["items"], "other settings"),
@@ -63,6 +63,8 @@ const DRIFTS: [(&str, &[&str], &str); 24] = [
     ("DELETE FROM {t}holds WHERE status = 0", &["holds"], "in the history of one"),
     ("DELETE FROM {t}holds WHERE status = 1", &["holds"], "its reservations"),
     ("DELETE FROM {t}hold_skus", &["hold_skus"], "lists by SKU"),
+    ("DELETE FROM {t}hold_orders", &["hold_orders"], "the list of order"),
+    ("UPDATE {t}hold_orders SET order_id = 'x'", &["hold_orders"], "the list of order"),
     ("DELETE FROM {t}active_lines", &["active_lines"], "the queue of deadlines"),
     ("UPDATE {t}active_lines SET quantity = quantity + 1", &["active_lines"], "the queue of deadlines"),
     ("DELETE FROM {t}events WHERE last_position = 5", &["events"], "have a gap"),

@@ -1,0 +1,105 @@
+//! The types of events: their names, and sets of them that readers of events ask for.
+
+use stockhold_domain::{Event, HoldChange, RecordChange, StockChange, Transition};
+
+macro_rules! event_types {
+    ($($variant:ident $name:literal $doc:literal;)*) => {
+        /// The type of an event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EventType {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl EventType {
+            /// All types, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name on the wire, for example `reservation.created`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+event_types! {
+    ReservationCreated "reservation.created" "A reservation was made.";
+    ReservationExtended "reservation.extended" "The deadline of a reservation was moved.";
+    ReservationConfirmed "reservation.confirmed" "The units of a reservation were sold.";
+    ReservationCancelled "reservation.cancelled" "A reservation was released.";
+    ReservationExpired "reservation.expired" "The deadline of a reservation passed.";
+    ReservationReturned "reservation.returned" "Sold units of a reservation came back.";
+    StockSet "stock.set" "An item was created, or its settings were changed.";
+    StockAdjusted "stock.adjusted" "The total of an item was changed by a difference.";
+    StockDeleted "stock.deleted" "An item was deleted.";
+    UnitsAdded "units.added" "Units with ids were added to an item.";
+    UnitsRetired "units.retired" "A unit with an id was retired.";
+    SalePaused "sale.paused" "The sale of an item, a location or everything was paused.";
+    SaleResumed "sale.resumed" "The sale of an item, a location or everything was resumed.";
+    AccessKeyCreated "access.key_created" "An API key was made.";
+    AccessKeyRolled "access.key_rolled" "An API key was made in place of another one.";
+    AccessKeyRevoked "access.key_revoked" "An API key was revoked.";
+}
+
+impl EventType {
+    /// The type of an event. `None` when no reader sees the event: the service wrote it for itself.
+    pub fn of(event: &Event) -> Option<Self> {
+        Some(match &event.transition {
+            Transition::Hold { change, .. } => match change {
+                HoldChange::Created => Self::ReservationCreated,
+                HoldChange::Extended => Self::ReservationExtended,
+                HoldChange::Confirmed => Self::ReservationConfirmed,
+                HoldChange::Cancelled => Self::ReservationCancelled,
+                HoldChange::Expired => Self::ReservationExpired,
+                HoldChange::Returned { .. } => Self::ReservationReturned,
+            },
+            Transition::Stock { change, .. } => match change {
+                StockChange::Set => Self::StockSet,
+                StockChange::Adjusted { .. } => Self::StockAdjusted,
+                StockChange::Deleted => Self::StockDeleted,
+                StockChange::UnitsAdded(_) => Self::UnitsAdded,
+                StockChange::UnitRetired(_) => Self::UnitsRetired,
+            },
+            Transition::Sale { paused: true, .. } => Self::SalePaused,
+            Transition::Sale { paused: false, .. } => Self::SaleResumed,
+            Transition::Record { change, .. } => match change {
+                RecordChange::Silent => return None,
+                RecordChange::KeyCreated => Self::AccessKeyCreated,
+                RecordChange::KeyRolled => Self::AccessKeyRolled,
+                RecordChange::KeyRevoked => Self::AccessKeyRevoked,
+            },
+        })
+    }
+
+    /// The type of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+}
+
+/// A set of event types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventTypes(u32);
+
+impl EventTypes {
+    /// Every type, also types that later versions add.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Adds a type.
+    pub const fn add(&mut self, kind: EventType) {
+        self.0 |= Self::bit(kind);
+    }
+
+    /// Whether the event has a type of this set.
+    pub fn has(self, event: &Event) -> bool {
+        EventType::of(event).is_some_and(|kind| self.0 & Self::bit(kind) != 0)
+    }
+
+    const fn bit(kind: EventType) -> u32 {
+        1 << kind as u32
+    }
+}
+
+const _: () = assert!(EventType::ALL.len() <= u32::BITS as usize);
