@@ -19,7 +19,7 @@ pub const ENDED_KEYS_LISTED_SECONDS: i64 = 2_592_000;
 pub const MAX_KEY_ENTRIES: usize = 256;
 
 /// What a new key shall be.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKeySpec {
     /// What people call it.
     pub name: String,
