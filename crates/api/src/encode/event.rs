@@ -2,28 +2,24 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{item, status, text_of, units};
+use super::{item, keys, status, text_of, units};
 use stockhold_domain::{
     Event, Hold, HoldChange, Label, Line, Mode, RecordChange, RequestId, Scope, StockChange, StockCounters,
     Trace, Transition,
 };
 use stockhold_store::EventRow;
 
-/// Whether events of access keys are shown: not before access control exists.
-const SHOWS_ACCESS_EVENTS: bool = false;
-
 /// Whether readers of events see this transition at all. The event feed, the event stream and archives leave the others out. Their
 /// positions stay used, so a reader goes on behind them.
 ///
-/// Changes of records are private to the service, except those of access keys.
-pub fn is_visible(transition: &Transition) -> bool {
+/// Changes of records are private to the service, except those of API keys: readers with the scope `keys:admin` see them, which is
+/// what `shows_access` says.
+pub fn is_visible(transition: &Transition, shows_access: bool) -> bool {
     match transition {
         Transition::Hold { .. } | Transition::Stock { .. } | Transition::Sale { .. } => true,
         Transition::Record { change, .. } => match change {
             RecordChange::Silent => false,
-            RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
-                SHOWS_ACCESS_EVENTS
-            }
+            RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => shows_access,
         },
     }
 }
@@ -87,8 +83,16 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             put_scope(&mut object, scope);
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
         }
-        // The value may be a secret and is never shown.
-        Transition::Record { record, .. } => object.text("key_id", record.key.id.as_str()),
+        // The value may be a secret: of an API key everything but its digest is shown, and of other records nothing.
+        Transition::Record { change, record } => {
+            object.text("key_id", record.key.id.as_str());
+            match change {
+                RecordChange::Silent => {}
+                RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
+                    keys::of_event(&mut object, record.value.as_ref());
+                }
+            }
+        }
     }
     if let Some(previous) = event.previous {
         object.uuid("previous_event_id", previous.as_u128());

@@ -24,6 +24,7 @@ const OF_RESERVATIONS: [&str; 6] = [
 ];
 const OF_STOCK: [&str; 5] = ["stock.set", "stock.adjusted", "stock.deleted", "units.added", "units.retired"];
 const OF_SALES: [&str; 2] = ["sale.paused", "sale.resumed"];
+const OF_KEYS: [&str; 3] = ["access.key_created", "access.key_rolled", "access.key_revoked"];
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
@@ -37,6 +38,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationEvent", of_reservation()),
         ("StockEvent", of_stock()),
         ("SaleEvent", of_sale()),
+        ("KeyEvent", of_key()),
         ("EventLine", line()),
         ("EventItem", figures("An item as it is after the event.", Vec::new())),
         (
@@ -67,6 +69,7 @@ fn event() -> Value {
         (&OF_RESERVATIONS[..], "ReservationEvent"),
         (&OF_STOCK[..], "StockEvent"),
         (&OF_SALES[..], "SaleEvent"),
+        (&OF_KEYS[..], "KeyEvent"),
     ];
     let mapping: Map<_, _> = kinds
         .iter()
@@ -163,6 +166,19 @@ fn of_sale() -> Value {
             maybe("location", label("The location, when it concerns one or an item there.")),
             maybe("reason", label("Why.")),
         ],
+    )
+}
+
+fn of_key() -> Value {
+    let mut members = vec![always("key_id", super::keys::key_id("Which key."))];
+    // They are absent from the event of a key that was written in a form that this version can't read.
+    members.extend(super::keys::fields(maybe));
+    framed(
+        "What became of an API key, as it is after the event. `access.key_created`: it was created. `access.key_rolled`: it was \
+         created and replaces the key `rolled_from`. `access.key_revoked`: it was revoked, or a roll set its end: `revoked_at` or \
+         `expires_at` says when. Shown to callers with the scope `keys:admin` only.",
+        &OF_KEYS,
+        members,
     )
 }
 
