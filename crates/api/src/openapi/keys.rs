@@ -125,7 +125,7 @@ fn scope() -> Value {
 }
 
 fn scopes() -> Value {
-    array(scope(), 1, usize::MAX, "What the key may do. Writing does not include reading.")
+    array(scope(), 1, MAX_KEY_ENTRIES, "What the key may do. Writing does not include reading.")
 }
 
 fn restrictions() -> [Member; 3] {
@@ -148,7 +148,7 @@ fn networks() -> Member {
     maybe(
         "allowed_cidrs",
         array(
-            text("A network like `192.0.2.0/24` or `2001:db8::/32`, or an address."),
+            with(text("A network like `192.0.2.0/24` or `2001:db8::/32`, or an address."), "format", "cidr"),
             1,
             MAX_KEY_ENTRIES,
             "The networks that the key may be used from. Absent: every one.",

@@ -11,6 +11,7 @@ use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
+use stockhold_service::{Caller, Scope};
 use stockhold_store::{
     Answer, EventRow, ItemPageRequest, Query, QueryResult, Request, ReservationFilter, UnitFilter,
 };
@@ -233,7 +234,8 @@ impl Worker {
         Ok(reply::written(out, budget))
     }
 
-    pub(super) async fn events(&self, after: u64, limit: usize) -> HandlerResult {
+    pub(super) async fn events(&self, caller: &Caller, after: u64, limit: usize) -> HandlerResult {
+        let shows_access = caller.principal.may(Scope::KeysAdmin);
         self.is_history(after).await?;
         let mut position = after;
         let mut left = limit;
@@ -248,7 +250,7 @@ impl Worker {
             scanned += rows.len();
             for row in rows.iter().take(ask) {
                 position = row.position;
-                if !encode::is_visible(&row.event.transition) {
+                if !encode::is_visible(&row.event.transition, shows_access) {
                     continue;
                 }
                 encode::event(list.entry(&mut out), row);

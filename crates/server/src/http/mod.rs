@@ -19,6 +19,7 @@ mod route;
 mod commands;
 mod document;
 mod event_tailer;
+mod keys;
 mod lists;
 mod pending_replies;
 mod reply;

@@ -128,7 +128,7 @@ fn show_result(
 fn show(reply: &stockhold_domain::Reply, response_kind: ResponseKind) -> Reply {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
-        // No route changes records.
+        // Routes that change records answer by themselves.
         (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. } | Made::Record(_), _) => {
             empty(204)
         }

@@ -8,8 +8,7 @@ use super::event_tailer::{POLL_INTERVAL, Subscription};
 use super::lists::EVENTS_AT_ONCE;
 use super::reply;
 use super::request_error::RequestError;
-use super::request_head::RequestHead;
-use super::worker::{CountGuard, HandlerResult, Worker};
+use super::worker::{CountGuard, HandlerResult, RequestContext, Worker};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;
@@ -21,6 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
+use stockhold_service::Scope;
 use stockhold_store::Query;
 use tokio::sync::mpsc;
 
@@ -57,10 +57,10 @@ impl Worker {
     /// begins.
     pub(super) async fn event_stream(
         self: &Rc<Self>,
-        head: &RequestHead<'_>,
+        context: RequestContext<'_>,
         after: Option<u64>,
     ) -> HandlerResult {
-        if head.method == "HEAD" {
+        if context.head.method == "HEAD" {
             return Ok(reply::stream(None));
         }
         let open = CountGuard::new(&self.streams);
@@ -79,20 +79,21 @@ impl Worker {
                 self.store.newest()
             }
         };
+        let shows_access = context.caller.principal.may(Scope::KeysAdmin);
         let (sender, pieces) = mpsc::channel(1);
-        tokio::task::spawn_local(feed(Rc::clone(self), after, sender));
+        tokio::task::spawn_local(feed(Rc::clone(self), after, shows_access, sender));
         Ok(reply::stream(Some(EventStream { pieces, _open: open })))
     }
 }
 
 /// Sends events until the client disconnects or the server stops.
-async fn feed(worker: Rc<Worker>, mut position: u64, pieces: mpsc::Sender<Bytes>) {
+async fn feed(worker: Rc<Worker>, mut position: u64, shows_access: bool, pieces: mpsc::Sender<Bytes>) {
     let subscription = worker.tailer.subscribe();
     let mut stop = worker.stop.subscribe();
     let sent = async {
         // A client remembers an id without data too, so it reconnects at the right position before its first event.
         if pieces.send(format!("retry: {RETRY_MILLIS}\nid: {position}\n\n").into()).await.is_ok() {
-            follow(&worker, &subscription, &mut position, &pieces).await;
+            follow(&worker, &subscription, &mut position, shows_access, &pieces).await;
         }
     };
     tokio::select! {
@@ -109,6 +110,7 @@ async fn follow(
     worker: &Worker,
     subscription: &Subscription,
     position: &mut u64,
+    shows_access: bool,
     pieces: &mpsc::Sender<Bytes>,
 ) {
     let mut ask = EVENTS_AT_ONCE;
@@ -116,7 +118,7 @@ async fn follow(
         let piece = match tokio::time::timeout(KEEP_ALIVE, subscription.wait_for_event_after(*position)).await
         {
             Err(_) => Bytes::from_static(b":\n\n"),
-            Ok(()) => match next(worker, position, &mut ask).await {
+            Ok(()) => match next(worker, position, shows_access, &mut ask).await {
                 Ok(piece) if piece.is_empty() => {
                     // The event is committed and can't be read yet.
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -137,7 +139,12 @@ async fn follow(
 
 /// The events after a position, as many as fit into one piece. `ask` is the number to read, which is lower for large
 /// events.
-async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<Bytes, RequestError> {
+async fn next(
+    worker: &Worker,
+    position: &mut u64,
+    shows_access: bool,
+    ask: &mut usize,
+) -> Result<Bytes, RequestError> {
     let rows = worker.events_after(*position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
@@ -145,7 +152,7 @@ async fn next(worker: &Worker, position: &mut u64, ask: &mut usize) -> Result<By
     for row in &rows {
         *position = row.position;
         fit += 1;
-        if !encode::is_visible(&row.event.transition) {
+        if !encode::is_visible(&row.event.transition, shows_access) {
             skipped = true;
             continue;
         }
