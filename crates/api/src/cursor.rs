@@ -1,12 +1,15 @@
 //! Cursors of lists: opaque hexadecimal digits that say where a page ended.
 
 use stockhold_domain::{ItemKey, Label};
+use stockhold_service::KeyId;
 use stockhold_store::Cursor;
 
 /// Hexadecimal digits of a reservation's place.
 const PLACE_DIGITS: usize = 32;
 /// Hexadecimal digits of a unit's position.
 const POSITION_DIGITS: usize = 16;
+/// Hexadecimal digits of an API key's id.
+const KEY_DIGITS: usize = 32;
 /// The separator between location and SKU. No label can contain it.
 const BETWEEN: u8 = 0;
 
@@ -62,6 +65,16 @@ pub(crate) fn unit(text: &str) -> Option<(u64, Label)> {
     Some((position, Label::new(&id).ok()?))
 }
 
+/// An API key's place in the order of ids.
+pub fn of_key(id: KeyId) -> String {
+    format!("{:0KEY_DIGITS$x}", id.as_u128())
+}
+
+/// The id that [`of_key`] wrote.
+pub(crate) fn key(text: &str) -> Option<KeyId> {
+    KeyId::parse(&format!("key_{text}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +95,11 @@ mod tests {
         assert_eq!(item(&of_item(&key)), Some(key));
         for bad in ["", "0", "zz", "6100", "0061", "61006", "ff0061", "610000", "+1", "61 062"] {
             assert_eq!(item(bad), None, "{bad}");
+        }
+        let id = KeyId::parse("key_000102030405060708090a0b0c0d0e0f").unwrap();
+        assert_eq!(super::key(&of_key(id)), Some(id));
+        for bad in ["", "0", "key_000102030405060708090a0b0c0d0e0f", "000102030405060708090A0B0C0D0E0F"] {
+            assert_eq!(super::key(bad), None, "{bad}");
         }
         for bad in ["", "0", "+0000000000000000000000000000001", "00000000000000000000000000000000f"] {
             assert_eq!(place(bad), None, "{bad}");

@@ -174,6 +174,23 @@ enum Command {
     /// no answer: the command may have taken effect, and is safe to repeat with its --key.
     #[command(verbatim_doc_comment)]
     Ctl(ctl::CtlArgs),
+    /// Create, list, show, roll and revoke the API keys of a running server
+    ///
+    /// The server has to know the caller, with the scope keys:admin. The root key (STOCKHOLD_ROOT_KEY of the server) has it, and makes
+    /// the first keys. Give the credential as STOCKHOLD_API_KEY: command lines can be read by others.
+    ///
+    /// A new key is printed to standard output, this once; everything else goes to standard error. The server keeps a digest only.
+    ///
+    /// Try it:
+    ///   export STOCKHOLD_API_KEY=... # the root key
+    ///   stockhold keys create "Shop, production" --principal shop --scope reservations:write --scope inventory:read
+    ///   stockhold keys list
+    ///   stockhold keys roll KEY_ID --expire-old-in 3600
+    ///   stockhold keys revoke KEY_ID
+    ///
+    /// Exit codes: 0 done, 1 refused, 2 invalid command line, 5 no answer from the server.
+    #[command(verbatim_doc_comment)]
+    Keys(ctl::KeysArgs),
     /// Load items from a CSV or JSON lines file into a running server
     ///
     /// Each row sets one item: sku and total_units, and optionally location, safety_stock, default_ttl_seconds, max_hold_seconds and
@@ -417,6 +434,7 @@ fn execute(command: Command, serve: fn(&Config) -> ExitCode) -> ExitCode {
         Command::Copy(args) => copy::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Ctl(args) => ctl::run(&args),
+        Command::Keys(args) => ctl::run_keys(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args),

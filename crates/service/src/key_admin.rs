@@ -15,11 +15,11 @@ use stockhold_domain::{Instant, Label};
 pub const MAX_ROLL_OVERLAP_SECONDS: u32 = 2_592_000;
 /// How long ended keys are listed, in seconds: 30 days.
 pub const ENDED_KEYS_LISTED_SECONDS: i64 = 2_592_000;
-/// Most locations, channels or networks of one key.
+/// Most scopes, locations, channels or networks that a request names for one key.
 pub const MAX_KEY_ENTRIES: usize = 256;
 
 /// What a new key shall be.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKeySpec {
     /// What people call it.
     pub name: String,
@@ -76,6 +76,7 @@ pub fn create_key(caller: &Principal, spec: &NewKeySpec, now: Instant) -> Result
     if scopes.is_empty() {
         return Err(invalid("/scopes", "must name at least one scope"));
     }
+    check_length("/scopes", spec.scopes.len())?;
     let restrictions = Restrictions {
         locations: labels("/locations", spec.locations.as_deref())?,
         channels: labels("/channels", spec.channels.as_deref())?,

@@ -2,6 +2,7 @@
 
 use crate::api_key::KeyDigest;
 use crate::client_address::{NetworkError, network};
+use crate::key_admin::ENDED_KEYS_LISTED_SECONDS;
 use crate::principal::{Principal, Restrictions};
 use crate::rate_limit::{RateLimit, RateLimitError};
 use crate::scope::{Scope, ScopeSet, UnknownScope};
@@ -17,6 +18,7 @@ use stockhold_domain::{Instant, Label};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(u128);
 
+const MICROS_PER_SECOND: i64 = 1_000_000;
 const KEY_ID_PREFIX: &str = "key_";
 
 impl KeyId {
@@ -180,6 +182,18 @@ impl KeyRecord {
     /// Whether the key counts no more at an instant.
     pub fn has_ended(&self, now: Instant) -> bool {
         self.revoked_at.is_some() || self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// When the key ended, if it counts no more at an instant.
+    pub fn ended_at(&self, now: Instant) -> Option<Instant> {
+        let expired_at = self.expires_at.filter(|at| *at <= now);
+        self.revoked_at.into_iter().chain(expired_at).min()
+    }
+
+    /// Whether the key is in lists at an instant: those that ended long ago are left out.
+    pub fn is_listed(&self, now: Instant) -> bool {
+        let age = self.ended_at(now).map(|at| now.micros().saturating_sub(at.micros()));
+        age.is_none_or(|age| age < ENDED_KEYS_LISTED_SECONDS * MICROS_PER_SECOND)
     }
 
     /// Whether the key may be used from an address.

@@ -39,7 +39,7 @@ pub use key_admin::{
 pub use key_record::{KeyId, KeyRecord, KeyRecordError};
 pub use permission::{CredentialFault, MissingPermission};
 pub use principal::{Principal, PrincipalKind, Restrictions};
-pub use rate_limit::{MAX_TRACKED_CALLERS, RateLimit, RateLimitError, RateLimiter, RateStatus};
+pub use rate_limit::{MAX_RATE, MAX_TRACKED_CALLERS, RateLimit, RateLimitError, RateLimiter, RateStatus};
 pub use root_key::{MIN_ROOT_KEY_CHARS, RootKey, RootKeyError};
 pub use scope::{Scope, ScopeSet, UnknownScope};
 pub use secret::random_bytes;

@@ -12,8 +12,8 @@ use std::{fmt, io};
 
 /// Callers that one table remembers.
 pub const MAX_TRACKED_CALLERS: usize = 65_536;
-/// Highest rate and longest burst that can be configured.
-const MAX_RATE: u32 = 1_000_000;
+/// Highest rate, in requests a second, and longest burst, in requests, that can be configured.
+pub const MAX_RATE: u32 = 1_000_000;
 const NANOS: u64 = 1_000_000_000;
 
 /// How often a caller may send requests.

@@ -10,6 +10,8 @@ use twox_hash::XxHash3_128;
 /// Version of the encoding that fingerprints are made of. Raise it when the encoding changes, so that old keys never
 /// match by chance.
 const FINGERPRINT_VERSION: u8 = 2;
+/// Version of the fingerprints of [`request_fingerprint`]. It differs from every version of the encoding of commands.
+const REQUEST_FINGERPRINT_VERSION: u8 = 0xff;
 
 /// Capacity for most commands.
 const COMMAND_BYTES: usize = 192;
@@ -29,6 +31,16 @@ pub fn fingerprint(command: &Command) -> Fingerprint {
     let mut bytes = Vec::with_capacity(COMMAND_BYTES);
     bytes.push(FINGERPRINT_VERSION);
     codec::put_command(&mut bytes, command);
+    Fingerprint(XxHash3_128::oneshot(&bytes))
+}
+
+/// Digest of a request whose command differs each time it is sent, because the service puts random content into it: a new API
+/// key, for example. `request` are the bytes of what the caller asked for, in a form that has the same bytes for the same
+/// meaning. The caller of this function changes that form only together with the name of the operation in [`key_hash`].
+pub fn request_fingerprint(request: &[u8]) -> Fingerprint {
+    let mut bytes = Vec::with_capacity(1 + request.len());
+    bytes.push(REQUEST_FINGERPRINT_VERSION);
+    bytes.extend_from_slice(request);
     Fingerprint(XxHash3_128::oneshot(&bytes))
 }
 
@@ -53,5 +65,15 @@ mod tests {
             assert!(all.iter().skip(n + 1).all(|other| other != one));
         }
         assert_eq!(key_hash("a", "b", "c"), key_hash("a", "b", "c"));
+    }
+
+    #[test]
+    fn requests_that_differ_have_different_fingerprints() {
+        let all = [b"".as_slice(), b"a", b"ab", b"ba"].map(request_fingerprint);
+        for (n, one) in all.iter().enumerate() {
+            assert!(all.iter().skip(n + 1).all(|other| other != one));
+        }
+        assert_eq!(request_fingerprint(b"ab"), all[2]);
+        assert_ne!(REQUEST_FINGERPRINT_VERSION, FINGERPRINT_VERSION);
     }
 }

@@ -4,8 +4,8 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, Flag, FulfilmentWord, JsonObject, Key, ModeWord, Quantity, Stock, Text, Together, Ttl, given,
-    setting,
+    Delta, Flag, FulfilmentWord, JsonObject, Key, ModeWord, Overlap, Quantity, Rate, Stock, Text, Time,
+    Together, Ttl, given, setting,
 };
 use super::metadata::Metadata;
 use super::terms::body_with_terms;
@@ -132,6 +132,44 @@ pub(super) struct AdjustBody<'a> {
 pub(super) struct SaleBody {
     #[serde(default, deserialize_with = "given")]
     pub(super) reason: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeyBody<'a> {
+    pub(super) name: Text,
+    pub(super) principal: Text,
+    pub(super) scopes: Vec<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) locations: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) channels: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) own_reservations_only: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) expires_at: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) allowed_cidrs: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) rate_limit: Option<JsonObject<RateLimitBody>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RateLimitBody {
+    pub(super) per_second: Rate,
+    pub(super) burst: Rate,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RollBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) expire_old_in_seconds: Option<Overlap>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
 }
 
 /// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as

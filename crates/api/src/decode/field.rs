@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Fulfilment, Label, Mode, Patch, ReservationId, Seconds};
+use stockhold_domain::{Fulfilment, Instant, Label, Mode, Patch, ReservationId, Seconds};
 
 /// A given field. `null` does not count as left out.
 pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -175,6 +175,35 @@ field! {
     }
 }
 
+field! {
+    /// An instant, in any offset from UTC. Fractions of a microsecond are cut.
+    Time(Instant), deserialize_str, "a time like 2027-01-31T12:00:00Z (RFC 3339)",
+    fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
+        let read = text.parse::<jiff::Timestamp>();
+        read.map(|at| Time(Instant::from_micros(at.as_microsecond())))
+            .map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+field! {
+    /// A part of a rate limit: requests a second, or requests at once.
+    Rate(u32), deserialize_u64, "a whole number from 1 to 1,000,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Rate, E> {
+        let within = u32::try_from(number).ok().filter(|number| (1..=stockhold_service::MAX_RATE).contains(number));
+        within.map(Rate).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+field! {
+    /// How long a rolled API key stays valid.
+    Overlap(u32), deserialize_u64, "a whole number of seconds from 0 to 2,592,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Overlap, E> {
+        let most = stockhold_service::MAX_ROLL_OVERLAP_SECONDS;
+        let within = u32::try_from(number).ok().filter(|number| *number <= most);
+        within.map(Overlap).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
 /// What a command of a batch does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
@@ -261,6 +290,8 @@ const _: () = assert!(stockhold_domain::limits::LINE_QUANTITY == 1_000_000);
 const _: () = assert!(stockhold_domain::limits::TOTAL_UNITS == 1_000_000_000_000);
 const _: () = assert!(stockhold_domain::limits::POSITION == 9_007_199_254_740_991);
 const _: () = assert!(stockhold_domain::limits::LINE_UNITS == 10_000);
+const _: () = assert!(stockhold_service::MAX_RATE == 1_000_000);
+const _: () = assert!(stockhold_service::MAX_ROLL_OVERLAP_SECONDS == 2_592_000);
 const _: () = assert!(stockhold_domain::limits::TTL_MIN_SECONDS == 1);
 const _: () = assert!(stockhold_domain::limits::TTL_CEILING_SECONDS == 2_592_000);
 

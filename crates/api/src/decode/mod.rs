@@ -10,6 +10,7 @@ mod body;
 mod explain;
 mod field;
 mod header;
+mod keys;
 mod lists;
 mod metadata;
 mod path;
@@ -20,6 +21,7 @@ mod units;
 pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
 pub(crate) use explain::clip;
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
+pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};
 pub use lists::{
     EVENTS_EXAMINED, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT, events,
     reservations, shelf, stream,
@@ -104,7 +106,7 @@ pub struct Invalid {
 
 impl Invalid {
     /// A fault of the body.
-    pub(crate) fn new(pointer: impl Into<Box<str>>, detail: impl Into<String>) -> Self {
+    pub fn new(pointer: impl Into<Box<str>>, detail: impl Into<String>) -> Self {
         Self::at(FaultLocation::Body, pointer, detail)
     }
 

@@ -2,11 +2,11 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{item, status, text_of, units};
+use super::{item, keys, status, text_of, units};
 use crate::EventType;
 use stockhold_domain::{
-    Event, Hold, HoldChange, Label, Line, Mode, RequestId, Scope, StockChange, StockCounters, Trace,
-    Transition,
+    Event, Hold, HoldChange, Label, Line, Mode, RecordChange, RequestId, Scope, StockChange, StockCounters,
+    Trace, Transition,
 };
 use stockhold_store::EventRow;
 
@@ -47,8 +47,16 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             put_scope(&mut object, scope);
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
         }
-        // The value may be a secret and is never shown.
-        Transition::Record { record, .. } => object.text("key_id", record.key.id.as_str()),
+        // The value may be a secret: of an API key everything but its digest is shown, and of other records nothing.
+        Transition::Record { change, record } => {
+            object.text("key_id", record.key.id.as_str());
+            match change {
+                RecordChange::Silent => {}
+                RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
+                    keys::of_event(&mut object, record.value.as_ref());
+                }
+            }
+        }
     }
     if let Some(previous) = event.previous {
         object.uuid("previous_event_id", previous.as_u128());

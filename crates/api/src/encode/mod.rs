@@ -7,11 +7,13 @@
 pub(crate) mod json;
 
 mod event;
+mod keys;
 mod list;
 mod terms;
 mod units;
 
 pub use event::{event, event_type, traceparent};
+pub use keys::{key, new_key};
 pub use list::{List, result_item, result_nothing, result_problem, result_reservation, unknown_item};
 pub use units::{added, map_etag, seat_map, unit};
 

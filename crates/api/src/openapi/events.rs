@@ -25,6 +25,7 @@ fn types_of(subjects: &[&str]) -> Vec<&'static str> {
 const OF_RESERVATIONS: &[&str] = &["reservation"];
 const OF_STOCK: &[&str] = &["stock", "units"];
 const OF_SALES: &[&str] = &["sale"];
+const OF_KEYS: &[&str] = &["access"];
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
@@ -38,6 +39,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationEvent", of_reservation()),
         ("StockEvent", of_stock()),
         ("SaleEvent", of_sale()),
+        ("KeyEvent", of_key()),
         ("EventLine", line()),
         ("EventItem", figures("An item as it is after the event.", Vec::new())),
         (
@@ -64,7 +66,12 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn event() -> Value {
-    let kinds = [(OF_RESERVATIONS, "ReservationEvent"), (OF_STOCK, "StockEvent"), (OF_SALES, "SaleEvent")];
+    let kinds = [
+        (OF_RESERVATIONS, "ReservationEvent"),
+        (OF_STOCK, "StockEvent"),
+        (OF_SALES, "SaleEvent"),
+        (OF_KEYS, "KeyEvent"),
+    ];
     let mapping: Map<_, _> = kinds
         .iter()
         .flat_map(|(subjects, schema)| {
@@ -160,6 +167,19 @@ fn of_sale() -> Value {
             maybe("location", label("The location, when it concerns one or an item there.")),
             maybe("reason", label("Why.")),
         ],
+    )
+}
+
+fn of_key() -> Value {
+    let mut members = vec![always("key_id", super::keys::key_id("Which key."))];
+    // They are absent from the event of a key that was written in a form that this version can't read.
+    members.extend(super::keys::fields(maybe));
+    framed(
+        "What became of an API key, as it is after the event. `access.key_created`: it was created. `access.key_rolled`: it was \
+         created and replaces the key `rolled_from`. `access.key_revoked`: it was revoked, or a roll set its end: `revoked_at` or \
+         `expires_at` says when. Shown to callers with the scope `keys:admin` only.",
+        &OF_KEYS,
+        members,
     )
 }
 

@@ -12,6 +12,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationPage", page("Reservation", "Reservations, the newest first.", next())),
         ("ItemPage", page("Item", "Items in order of location and SKU, byte by byte.", next())),
         ("UnitPage", page("Unit", "Units of an item, in the order of their claims.", next())),
+        ("ApiKeyPage", page("ApiKey", "API keys, in the order of their ids.", next())),
         ("EventPage", page("Event", "Events, the oldest first.", onwards())),
         (
             "UnitHistory",

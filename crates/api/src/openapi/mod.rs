@@ -21,6 +21,7 @@ mod requests;
 mod batches;
 mod events;
 mod inventory;
+mod keys;
 mod pages;
 mod reservations;
 mod units;
@@ -61,6 +62,7 @@ fn made() -> Value {
         units::operations(),
         inventory::sales(),
         events::operations(),
+        keys::operations(),
         pages::operations(),
     ];
     let mut operations: Vec<_> = operations.into_iter().flatten().collect();
@@ -102,8 +104,14 @@ fn made() -> Value {
 }
 
 fn schemas() -> Map<String, Value> {
-    let bodies =
-        [requests::schemas(), batches::schemas(), answers::schemas(), lists::schemas(), events::schemas()];
+    let bodies = [
+        requests::schemas(),
+        batches::schemas(),
+        answers::schemas(),
+        lists::schemas(),
+        events::schemas(),
+        keys::schemas(),
+    ];
     let mut schemas: Map<_, _> =
         bodies.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)).collect();
     schemas.insert("Problem".to_owned(), problems::any());

@@ -247,6 +247,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::Forbidden,
         Reason::UnknownItem,
         Reason::UnknownReservation,
+        Reason::UnknownKey,
         Reason::UnknownRoute,
         Reason::MethodNotAllowed,
         Reason::RequestTimeout,
@@ -254,6 +255,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::BelowCommitted,
         Reason::UnitInUse,
         Reason::ItemInUse,
+        Reason::KeyEnded,
         Reason::PreconditionFailed,
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
@@ -365,6 +367,10 @@ pub(super) fn headers() -> Value {
         "Location": {
             "required": true, "schema": { "type": "string", "pattern": "^/v1/reservations/[0-9a-f-]{36}$" },
             "description": "Path of the reservation.",
+        },
+        "KeyLocation": {
+            "required": true, "schema": { "type": "string", "pattern": "^/v1/keys/key_[0-9a-f]{32}$" },
+            "description": "Path of the key.",
         },
         "Replayed": {
             "required": false, "schema": { "type": "string", "const": "true" },

@@ -1,7 +1,7 @@
 //! The schema and an example of every problem. Both matches are exhaustive, and the examples are written by the code
 //! that answers: a new reason does not compile until it is described.
 
-use super::samples::{cart, id, item_key, label, request_id, written};
+use super::samples::{cart, id, item_key, label, request_id, shop_key, written};
 use super::schema::{
     Member, always, array, counter, flag, integer, label as label_schema, maybe, named, object, quantity,
     text, time, units,
@@ -243,6 +243,8 @@ fn own(reason: Reason) -> Vec<Member> {
             vec![always("retry_after_seconds", counter("When to try again, as `Retry-After`."))]
         }
         Reason::UnknownReservation
+        | Reason::UnknownKey
+        | Reason::KeyEnded
         | Reason::UnknownRoute
         | Reason::MethodNotAllowed
         | Reason::RequestTimeout
@@ -290,6 +292,8 @@ pub(super) fn made(reason: Reason) -> Problem {
         }
         Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
+        Reason::UnknownKey => Problem::unknown_key(shop_key().key_id),
+        Reason::KeyEnded => Problem::key_ended(shop_key().key_id),
         Reason::UnknownRoute => Problem::unknown_route("/v1/inventry/tea"),
         Reason::MethodNotAllowed => Problem::method_not_allowed("GET", "POST"),
         Reason::RequestTimeout => Problem::late(),

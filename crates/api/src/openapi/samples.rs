@@ -2,17 +2,23 @@
 //! The answers are written by the code that answers.
 
 use crate::encode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldTerms, Instant, Item, ItemKey,
     Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Place, Pool, RequestId, ReservationId,
     ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters, Trace, Transition, Unit, UnitStatus,
 };
+use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
 
 /// 2026-11-20T12:00:00Z.
 const NOON: i64 = 1_795_176_000_000;
+
+const YEAR_SECONDS: i64 = 31_536_000;
+/// Ids of API keys in examples, without their prefix. The page for browsers puts a shell variable in the place of the first.
+const SHOP_KEY_ID: &str = "5b0e7a40f2c94d1c8a6e3f7b91d2c4e8";
+const ROLLED_KEY_ID: &str = "e10cb2d79f6a4b35a8d14c7e0b5f9263";
 
 /// Noon and so many seconds.
 pub(super) fn at(seconds: i64) -> Instant {
@@ -217,6 +223,40 @@ pub(super) fn unit_history() -> Vec<EventRow> {
         happened(5, event_id(5), Transition::Stock { change, item: concert() }),
         happened(8, seats().last_event, held),
     ]
+}
+
+/// The API key of a shop.
+pub(super) fn shop_key() -> KeyRecord {
+    let stored = json!({
+        // The digest of no key.
+        "digest": format!("{SHOP_KEY_ID}{}", "0".repeat(32)),
+        "name": "Shop, production", "principal": "shop",
+        "scopes": ["reservations:write", "reservations:read", "inventory:read"],
+        "channels": ["web"], "allowed_cidrs": ["192.0.2.0/24"], "rate_limit": [200, 400],
+        "expires_at": at(YEAR_SECONDS).micros(), "created_at": at(0).micros(),
+    });
+    match KeyRecord::from_bytes(stored.to_string().as_bytes()) {
+        Ok(key) => key,
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+/// The key that replaced it.
+pub(super) fn rolled_key() -> KeyRecord {
+    let old = shop_key();
+    let mut stored = json!({
+        "digest": format!("{ROLLED_KEY_ID}{}", "0".repeat(32)),
+        "rolled_from": old.key_id.to_string(),
+    });
+    let fields: Value = serde_json::from_slice(&old.to_bytes()).unwrap_or_default();
+    for (name, value) in fields.as_object().into_iter().flatten().filter(|(name, _)| *name != "digest") {
+        stored[name] = value.clone();
+    }
+    stored["created_at"] = at(86_400).micros().into();
+    match KeyRecord::from_bytes(stored.to_string().as_bytes()) {
+        Ok(key) => key,
+        Err(error) => unreachable!("{error}"),
+    }
 }
 
 /// What `put` writes.

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use stockhold_domain::{
     Instant, ItemKey, Label, Mode, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus,
 };
-use stockhold_service::{CredentialFault, MissingPermission};
+use stockhold_service::{CredentialFault, KeyId, MissingPermission};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
@@ -175,6 +175,20 @@ impl Problem {
             }
         };
         Self { reason: Reason::Forbidden, detail, fields: Fields::Missing(missing) }
+    }
+
+    /// There is no API key with this id.
+    pub fn unknown_key(id: KeyId) -> Self {
+        let detail = format!("There is no API key {id}. GET /v1/keys lists the keys.");
+        Self::plain(Reason::UnknownKey, detail)
+    }
+
+    /// The API key was revoked or has expired, so it can't be rolled.
+    pub fn key_ended(id: KeyId) -> Self {
+        let detail = format!(
+            "The API key {id} was revoked or has expired, so it can't be rolled. Create a key with POST /v1/keys."
+        );
+        Self::plain(Reason::KeyEnded, detail)
     }
 
     /// The caller sent more requests than it may.

@@ -3,9 +3,10 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
+mod row;
 mod table;
 
-pub(crate) use table::EVENT_STREAM;
+pub(crate) use row::EVENT_STREAM;
 pub use table::RouteId;
 
 use crate::problem::Reason;
@@ -84,13 +85,16 @@ pub enum Tag {
     Sale,
     /// Events.
     Events,
+    /// Who may use the API.
+    Access,
     /// Documents about the server.
     About,
 }
 
 impl Tag {
     /// All sections, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Inventory, Self::Reservations, Self::Sale, Self::Events, Self::About];
+    pub const ALL: [Self; 6] =
+        [Self::Inventory, Self::Reservations, Self::Sale, Self::Events, Self::Access, Self::About];
 
     /// The section's name.
     pub const fn name(self) -> &'static str {
@@ -99,6 +103,7 @@ impl Tag {
             Self::Reservations => "Reservations",
             Self::Sale => "Sale",
             Self::Events => "Events",
+            Self::Access => "Access",
             Self::About => "About",
         }
     }
@@ -110,6 +115,9 @@ impl Tag {
             Self::Reservations => "Hold units for a limited time, then confirm or release them.",
             Self::Sale => "Pause and resume new reservations.",
             Self::Events => "Every change, in order.",
+            Self::Access => {
+                "API keys. The calls use the root key of a server that was started with `STOCKHOLD_ROOT_KEY`."
+            }
             Self::About => "The API's documents and the page of each reason.",
         }
     }

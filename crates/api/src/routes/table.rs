@@ -1,7 +1,11 @@
 //! The rows of the route table.
 
+use super::row::{
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, PLAIN_TEXT, REPLAYED, empty,
+    item, json, keyed, optional, required, text,
+};
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use crate::decode::{BASKET_BODY_BYTES, BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
+use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
 
@@ -57,45 +61,6 @@ const PLAIN: RouteSpec = RouteSpec {
     responses: &[],
     own_reasons: &[],
 };
-
-const HTML: &str = "text/html; charset=utf-8";
-const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
-/// The media type of a stream of server-sent events.
-pub(crate) const EVENT_STREAM: &str = "text/event-stream";
-
-const REPLAYED: (&str, &str) = ("Idempotent-Replayed", "Replayed");
-const ETAG: (&str, &str) = ("ETag", "ETag");
-const MAP_ETAG: (&str, &str) = ("ETag", "MapETag");
-/// Those of a document that is compressed for clients that take gzip.
-const COMPRESSED: &[(&str, &str)] = &[("Vary", "Vary"), ("Content-Encoding", "ContentEncoding")];
-
-const fn required(schema: &'static str) -> Body {
-    Body::Required { schema, limit: BODY_BYTES }
-}
-
-const fn optional(schema: &'static str) -> Body {
-    Body::Optional { schema, limit: BODY_BYTES }
-}
-
-const fn json(status: u16, description: &'static str, schema: &'static str) -> Response {
-    Response { status, description, content: Content::Json(schema), headers: &[] }
-}
-
-const fn keyed(status: u16, description: &'static str, schema: &'static str) -> Response {
-    Response { headers: &[REPLAYED], ..json(status, description, schema) }
-}
-
-const fn item(status: u16, description: &'static str) -> Response {
-    Response { headers: &[ETAG], ..json(status, description, "Item") }
-}
-
-const fn empty(status: u16, description: &'static str) -> Response {
-    Response { status, description, content: Content::None, headers: &[] }
-}
-
-const fn text(description: &'static str, kind: &'static str) -> Response {
-    Response { status: 200, description, content: Content::Text(kind), headers: &[] }
-}
 
 const RESERVE_REASONS: &[Reason] = &[
     Reason::UnknownItem,
@@ -477,7 +442,7 @@ routes! {
         access: Access::Read,
         scope: RequiredScope::One(Scope::EventsRead),
         responses: &[Response {
-            headers: &[("Cache-Control", "NoStore")],
+            headers: &[NO_STORE],
             ..text("Events, until one side closes the connection.", EVENT_STREAM)
         }],
         own_reasons: &[Reason::PositionOutOfRange],
@@ -503,6 +468,74 @@ routes! {
         scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "The unit's events.", "UnitHistory")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
+    }
+    CreateKey Post "/v1/keys" "create_key" {
+        metric: "create_key",
+        tag: Tag::Access,
+        summary: "Create an API key",
+        description: "The answer has the key as `key`. It is shown this once: the server keeps a digest only. Nobody gives a \
+            scope, a location or a channel that they lack. The key works at once on every instance. On a server without \
+            credentials the first key makes credentials necessary for every route, so start it with a root key first.\n\nA \
+            request that is repeated with its idempotency key makes no second key. Its answer has the key's fields without \
+            `key`: if the first answer was lost, revoke the key and create another one.",
+        body: required("KeyRequest"),
+        idempotency_key: true,
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::KeysAdmin),
+        responses: &[Response {
+            headers: &[KEY_LOCATION, NO_STORE, REPLAYED],
+            ..json(201, "The key. `key` is absent if the request was repeated.", "NewApiKey")
+        }],
+    }
+    ListKeys Get "/v1/keys" "list_keys" {
+        metric: "keys",
+        tag: Tag::Access,
+        summary: "List API keys",
+        description: "In the order of their ids, which is random. Keys that were revoked or have expired are listed for 30 days \
+            after their end.",
+        access: Access::Read,
+        scope: RequiredScope::One(Scope::KeysAdmin),
+        responses: &[json(200, "A page of keys.", "ApiKeyPage")],
+    }
+    GetKey Get "/v1/keys/{key_id}" "get_key" {
+        metric: "key",
+        tag: Tag::Access,
+        summary: "Read an API key",
+        description: "Everything about the key except the key itself. Ended keys can be read too.",
+        access: Access::Read,
+        scope: RequiredScope::One(Scope::KeysAdmin),
+        responses: &[json(200, "The key.", "ApiKey")],
+        own_reasons: &[Reason::UnknownKey],
+    }
+    RollKey Post "/v1/keys/{key_id}/roll" "roll_key" {
+        metric: "roll_key",
+        tag: Tag::Access,
+        summary: "Replace an API key",
+        description: "Creates a key with the same principal, scopes, restrictions and end, and ends the old one after \
+            `expire_old_in_seconds`, at once by default. The principal stays, and so do its idempotency keys and its reservations. \
+            Nobody gets a scope, a location or a channel by a roll that they lack. An ended key can't be rolled.\n\nA request \
+            that is repeated with its idempotency key makes no second key. Its answer has no `key`, like that of `create_key`. If \
+            the old key did not get its end before, it gets it now.",
+        body: optional("RollRequest"),
+        idempotency_key: true,
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::KeysAdmin),
+        responses: &[Response {
+            headers: &[KEY_LOCATION, NO_STORE, REPLAYED],
+            ..json(201, "The new key. `key` is absent if the request was repeated.", "NewApiKey")
+        }],
+        own_reasons: &[Reason::UnknownKey, Reason::KeyEnded],
+    }
+    RevokeKey Delete "/v1/keys/{key_id}" "revoke_key" {
+        metric: "revoke_key",
+        tag: Tag::Access,
+        summary: "Revoke an API key",
+        description: "This instance refuses the key at once, every other one within 5 seconds, in open event streams too. Revoking \
+            a key that has ended gives the same answer and changes nothing.",
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::KeysAdmin),
+        responses: &[empty(204, "The key has ended.")],
+        own_reasons: &[Reason::UnknownKey],
     }
     GetOpenApi Get "/openapi.json" "get_openapi" {
         metric: "page",

@@ -13,7 +13,7 @@ pub struct Event {
     /// Its place in the order of all events: dense, from 1, in the order of commits.
     pub position: u64,
     /// `reservation.created`, `.extended`, `.confirmed`, `.cancelled`, `.expired`, `.returned`, `stock.set`, `.adjusted`,
-    /// `units.added`, `.retired`, `sale.paused`, `.resumed`.
+    /// `units.added`, `.retired`, `sale.paused`, `.resumed`, `access.key_created`, `.key_rolled`, `.key_revoked`.
     #[serde(rename = "type")]
     pub kind: String,
     /// When it was decided.
@@ -67,6 +67,8 @@ pub struct Event {
     pub sku: Option<String>,
     /// The location, when a location or an item is paused or resumed.
     pub location: Option<String>,
+    /// The API key, of an event of a key.
+    pub key_id: Option<String>,
     /// The reservation's event before this one.
     #[serde(default, deserialize_with = "form::optional_event_id")]
     pub previous_event_id: Option<EventId>,

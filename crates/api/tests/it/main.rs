@@ -4,6 +4,7 @@ mod batches;
 mod bodies;
 mod client;
 mod commands;
+mod keys;
 mod lists;
 mod mangled;
 mod openapi;

@@ -2,9 +2,12 @@
 //! standard output, everything else to standard error.
 
 mod events;
+mod keys;
 mod requests;
 mod show;
 mod units;
+
+pub(super) use keys::{KeysArgs, run as run_keys};
 
 use super::client::{CallError, RetryClient};
 use super::server::{self, ServerArgs};
@@ -175,8 +178,7 @@ pub(super) fn run(args: &CtlArgs) -> ExitCode {
         Ok(url) => url,
         Err(why) => return exit::because(exit::USAGE, why),
     };
-    let say = |what: &str| eprintln!("stockhold: {what}");
-    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+    let caller = match caller(&url, Duration::from_secs(args.patience)) {
         Ok(caller) => caller,
         Err(why) => return exit::because(exit::USAGE, why),
     };
@@ -184,58 +186,60 @@ pub(super) fn run(args: &CtlArgs) -> ExitCode {
         return server::block_on(events.run(&url, &caller, args.json));
     }
     match args.command.request() {
-        Ok(request) => server::block_on(args.ask(&url, &caller, request)),
+        Ok(request) => server::block_on(ask(args.json, &url, &caller, request)),
         Err(why) => exit::because(exit::USAGE, why),
     }
 }
 
-impl CtlArgs {
-    async fn ask(&self, url: &str, caller: &RetryClient, request: ApiRequest) -> ExitCode {
-        if let Some(key) = &request.key {
-            eprintln!("idempotency key: {key}");
-        }
-        match send(caller, &request).await {
-            Ok(raw) => self.show(&request, &raw),
-            Err(failed) => {
-                if self.json
-                    && let CallError::Refused(problem) = &failed
-                {
-                    println!("{}", server::problem_json(problem));
-                }
-                let mut why = server::explain(url, &failed);
-                match (&failed, &request.key) {
-                    (CallError::TimedOut { nothing_done: true, .. }, _) => {
-                        why.push_str("\nNothing was done.");
-                    }
-                    (CallError::TimedOut { .. }, Some(key)) => {
-                        why.push_str("\nThe command may have taken effect. Repeat it with --key ");
-                        why.push_str(key);
-                        why.push_str(": it takes effect once.");
-                    }
-                    _ => {}
-                }
-                exit::because(server::exit_code(&failed), why)
+/// The client of a command.
+fn caller(url: &str, patience: Duration) -> Result<RetryClient, CallError> {
+    RetryClient::new(url, patience, Box::new(|what| eprintln!("stockhold: {what}")))
+}
+
+/// Sends a request and shows its answer.
+async fn ask(json: bool, url: &str, caller: &RetryClient, request: ApiRequest) -> ExitCode {
+    if let Some(key) = &request.key {
+        eprintln!("idempotency key: {key}");
+    }
+    match send(caller, &request).await {
+        Ok(raw) => show_answer(json, &request, &raw),
+        Err(failed) => {
+            if json && let CallError::Refused(problem) = &failed {
+                println!("{}", server::problem_json(problem));
             }
+            let mut why = server::explain(url, &failed);
+            match (&failed, &request.key) {
+                (CallError::TimedOut { nothing_done: true, .. }, _) => {
+                    why.push_str("\nNothing was done.");
+                }
+                (CallError::TimedOut { .. }, Some(key)) => {
+                    why.push_str("\nThe command may have taken effect. Repeat it with --key ");
+                    why.push_str(key);
+                    why.push_str(": it takes effect once.");
+                }
+                _ => {}
+            }
+            exit::because(server::exit_code(&failed), why)
         }
     }
+}
 
-    fn show(&self, request: &ApiRequest, raw: &Raw) -> ExitCode {
-        if raw.headers.contains_key("idempotent-replayed") {
-            eprintln!("this key was used before: this is the earlier answer, and nothing new was done");
+fn show_answer(json: bool, request: &ApiRequest, raw: &Raw) -> ExitCode {
+    if raw.headers.contains_key("idempotent-replayed") {
+        eprintln!("this key was used before: this is the earlier answer, and nothing new was done");
+    }
+    if json {
+        let body = if raw.body.is_empty() { "{}".into() } else { String::from_utf8_lossy(&raw.body) };
+        println!("{body}");
+        return ExitCode::from(exit::DONE);
+    }
+    let value = if raw.body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&raw.body) };
+    match value {
+        Ok(value) => {
+            print!("{}", (request.show)(&value));
+            ExitCode::from(exit::DONE)
         }
-        if self.json {
-            let body = if raw.body.is_empty() { "{}".into() } else { String::from_utf8_lossy(&raw.body) };
-            println!("{body}");
-            return ExitCode::from(exit::DONE);
-        }
-        let value = if raw.body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&raw.body) };
-        match value {
-            Ok(value) => {
-                print!("{}", (request.show)(&value));
-                ExitCode::from(exit::DONE)
-            }
-            Err(error) => exit::because(exit::FAILED, format!("the answer is not JSON: {error}")),
-        }
+        Err(error) => exit::because(exit::FAILED, format!("the answer is not JSON: {error}")),
     }
 }
 

@@ -47,11 +47,11 @@ pub(super) struct LocationArgs {
 
 /// What makes a command safe to repeat.
 #[derive(Args)]
-struct KeyArgs {
+pub(super) struct KeyArgs {
     /// Idempotency key, at most 255 bytes: the same command with the same key takes effect once [default: a new key, which is
     /// printed]
     #[arg(long, value_name = "KEY")]
-    key: Option<String>,
+    pub(super) key: Option<String>,
 }
 
 #[derive(Args)]
@@ -563,7 +563,7 @@ impl SaleStatusArgs {
 }
 
 /// Removes the fields that were not given.
-fn named(body: Value) -> Value {
+pub(super) fn named(body: Value) -> Value {
     match body {
         Value::Object(fields) => {
             Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())

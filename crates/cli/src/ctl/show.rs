@@ -185,6 +185,40 @@ pub(super) fn unit(value: &Value) -> String {
     format!("unit {}\n{}", text(&value["unit_id"]), fields(value, &UNIT))
 }
 
+const KEY: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("principal", "principal"),
+    ("scopes", "scopes"),
+    ("locations", "locations"),
+    ("channels", "channels"),
+    ("own only", "own_reservations_only"),
+    ("networks", "allowed_cidrs"),
+    ("rate limit", "rate_limit"),
+    ("created", "created_at"),
+    ("expires", "expires_at"),
+    ("last used", "last_used_at"),
+    ("revoked", "revoked_at"),
+    ("replaces", "rolled_from"),
+];
+
+const KEYS: [Column; 7] = [
+    Column("KEY ID", "key_id"),
+    Column("NAME", "name"),
+    Column("PRINCIPAL", "principal"),
+    Column("CREATED", "created_at"),
+    Column("LAST USED", "last_used_at"),
+    Column("EXPIRES", "expires_at"),
+    Column("REVOKED", "revoked_at"),
+];
+
+pub(super) fn key(value: &Value) -> String {
+    format!("{}\n{}", text(&value["key_id"]), fields(value, &KEY))
+}
+
+pub(super) fn keys(value: &Value) -> String {
+    list(value, &KEYS)
+}
+
 /// Events, one on each line.
 pub(super) fn history(value: &Value) -> String {
     entries(&value["data"]).into_iter().map(|one| event(one) + "\n").collect()
@@ -239,7 +273,7 @@ pub(super) fn event(value: &Value) -> String {
     if !added.is_empty() {
         let _ = write!(out, "  ({added})");
     }
-    for name in ["scope", "sku", "location", "unit_id", "delta"] {
+    for name in ["scope", "sku", "location", "unit_id", "delta", "key_id", "principal", "rolled_from"] {
         if !value[name].is_null() {
             let _ = write!(out, "  {name}={}", field(name));
         }

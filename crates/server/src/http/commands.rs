@@ -159,7 +159,7 @@ impl Worker {
         Ok(reply::written(out, Some(budget)))
     }
 
-    fn envelope(
+    pub(super) fn envelope(
         &self,
         context: RequestContext<'_>,
         origin: Origin,
@@ -171,7 +171,7 @@ impl Worker {
     }
 }
 
-fn origin(RequestContext { head, request_id, caller, .. }: RequestContext<'_>) -> Origin {
+pub(super) fn origin(RequestContext { head, request_id, caller, .. }: RequestContext<'_>) -> Origin {
     let actor = caller.principal.actor.clone();
     Origin { actor, request_id: request_id.clone(), trace: head.trace() }
 }

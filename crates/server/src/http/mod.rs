@@ -21,6 +21,7 @@ mod commands;
 mod document;
 mod event_pages;
 mod event_tailer;
+mod keys;
 mod lists;
 mod pending_replies;
 mod reply;

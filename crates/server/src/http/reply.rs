@@ -146,7 +146,7 @@ fn show(
 ) -> Reply {
     use stockhold_domain::Reply as Made;
     match (reply, response_kind) {
-        // No route changes records.
+        // Routes that change records answer by themselves.
         (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. } | Made::Record(_), _) => {
             empty(204)
         }

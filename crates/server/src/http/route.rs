@@ -124,6 +124,23 @@ fn match_segments<'a>(
         ["v1", "sale", "resume", "", "", ""] => (post(RouteId::ResumeSale), ["", ""]),
         ["v1", "events", "", "", "", ""] => (get(RouteId::ListEvents), ["", ""]),
         ["v1", "events", "stream", "", "", ""] => (get(RouteId::StreamEvents), ["", ""]),
+        ["v1", "keys", "", "", "", ""] => {
+            let found = match method {
+                "POST" => Ok(RouteId::CreateKey),
+                _ if is_get => Ok(RouteId::ListKeys),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+            };
+            (found, ["", ""])
+        }
+        ["v1", "keys", id, "", "", ""] => {
+            let found = match method {
+                "DELETE" => Ok(RouteId::RevokeKey),
+                _ if is_get => Ok(RouteId::GetKey),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
+            };
+            (found, [id, ""])
+        }
+        ["v1", "keys", id, "roll", "", ""] => (post(RouteId::RollKey), [id, ""]),
         ["openapi.json", "", "", "", "", ""] => (get(RouteId::GetOpenApi), ["", ""]),
         ["docs", "", "", "", "", ""] => (get(RouteId::GetDocs), ["", ""]),
         ["problems", reason, "", "", "", ""] if !reason.is_empty() => {

@@ -296,6 +296,11 @@ impl Worker {
                 let last = head.last_event_id.value("/Last-Event-ID")?;
                 Box::pin(self.event_stream(context, decode::stream(query, last)?)).await
             }
+            RouteId::CreateKey => Box::pin(self.create_key(context, decode::create_key(query, body)?)).await,
+            RouteId::ListKeys => Box::pin(self.keys(decode::keys(query)?)).await,
+            RouteId::GetKey => Box::pin(self.key(decode::key(id, query)?)).await,
+            RouteId::RollKey => Box::pin(self.roll_key(context, decode::roll_key(id, query, body)?)).await,
+            RouteId::RevokeKey => Box::pin(self.revoke_key(context, decode::key(id, query)?)).await,
             RouteId::GetProblem => match Reason::from_name(name) {
                 Some(reason) => Ok(reply::page(page_html(reason), HTML)),
                 None => Err(Problem::unknown_route(&format!("/problems/{name}")).into()),

@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod export;
 mod import;
+mod keys;
 mod records;
 mod replay;
 mod resume;

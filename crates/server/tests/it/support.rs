@@ -52,6 +52,8 @@ pub(crate) struct Server {
     data: String,
     /// The address of a database, if the data is there.
     store: Option<String>,
+    /// The root key, if callers need credentials.
+    root_key: Option<String>,
     ports: [u16; 2],
     child: Child,
     /// Removed with the server that it was made for.
@@ -62,6 +64,15 @@ impl Server {
     pub(crate) fn start() -> Self {
         let made = tempfile::tempdir().unwrap();
         Self::begin(made.path().to_owned(), "data", None, Some(made))
+    }
+
+    /// One whose callers need credentials.
+    pub(crate) fn with_root_key(root_key: &str) -> Self {
+        let made = tempfile::tempdir().unwrap();
+        let dir = made.path().to_owned();
+        let server = Self::spawned_with(dir, "data", None, Some(root_key.to_owned()), Some(made));
+        server.wait_until_ready();
+        server
     }
 
     /// One over a database.
@@ -93,9 +104,19 @@ impl Server {
     }
 
     fn spawned(dir: PathBuf, data: &str, store: Option<String>, made: Option<tempfile::TempDir>) -> Self {
+        Self::spawned_with(dir, data, store, None, made)
+    }
+
+    fn spawned_with(
+        dir: PathBuf,
+        data: &str,
+        store: Option<String>,
+        root_key: Option<String>,
+        made: Option<tempfile::TempDir>,
+    ) -> Self {
         let ports = [free_port(), free_port()];
-        let child = Self::spawn(&dir, data, store.as_deref(), ports);
-        Self { dir, data: data.to_owned(), store, ports, child, _made: made }
+        let child = Self::spawn(&dir, data, store.as_deref(), root_key.as_deref(), ports);
+        Self { dir, data: data.to_owned(), store, root_key, ports, child, _made: made }
     }
 
     /// Tells it to end as an operator does, and waits: its exit status.
@@ -113,7 +134,8 @@ impl Server {
 
     /// Starts it again on the same data and ports.
     pub(crate) fn restart(&mut self) {
-        self.child = Self::spawn(&self.dir, &self.data, self.store.as_deref(), self.ports);
+        self.child =
+            Self::spawn(&self.dir, &self.data, self.store.as_deref(), self.root_key.as_deref(), self.ports);
         self.wait_until_ready();
     }
 
@@ -164,7 +186,13 @@ impl Server {
         runtime.block_on(ask(&client))
     }
 
-    fn spawn(dir: &Path, data: &str, store: Option<&str>, [api, admin]: [u16; 2]) -> Child {
+    fn spawn(
+        dir: &Path,
+        data: &str,
+        store: Option<&str>,
+        root_key: Option<&str>,
+        [api, admin]: [u16; 2],
+    ) -> Child {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log")).unwrap();
         let mut command = stockhold(dir);
         command
@@ -174,6 +202,9 @@ impl Server {
             .arg(format!("--data-dir={data}"));
         if let Some(store) = store {
             command.env("STOCKHOLD_STORE", store);
+        }
+        if let Some(root_key) = root_key {
+            command.env("STOCKHOLD_ROOT_KEY", root_key);
         }
         command.stderr(log).spawn().unwrap()
     }

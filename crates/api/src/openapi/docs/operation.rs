@@ -160,6 +160,7 @@ impl Place<'_> {
             let value = own[name].as_str().or_else(|| parameter["example"].as_str()).unwrap_or_default();
             match parameter["in"].as_str() {
                 Some("path") if name == RESERVATION_ID => path = path.replace("{reservation_id}", "$ID"),
+                Some("path") if name == KEY_ID => path = path.replace("{key_id}", "$KEY_ID"),
                 Some("path") => path = path.replace(&format!("{{{name}}}"), value),
                 Some("query") if !value.is_empty() => {
                     let separator = if query.is_empty() { '?' } else { '&' };
@@ -184,13 +185,21 @@ impl Place<'_> {
         if self.id() == RouteId::ReturnUnits.spec().operation {
             let _ = writeln!(call, "curl -s -X POST {BASE}/v1/reservations/$ID/confirm &gt; /dev/null");
         }
+        if path.contains("$KEY_ID") {
+            let _ = writeln!(call, "{}", escaped(&create_key()).replace(&escaped(BASE), BASE));
+        }
         // A stream does not end by itself.
         let limit = if self.path == RouteId::StreamEvents.spec().path { "N --max-time 2" } else { "" };
         let _ = write!(call, "curl -i{limit}{method} {target}");
+        if self.path.starts_with(RouteId::ListKeys.spec().path) {
+            let _ = write!(call, " \\\n  -H \"{}\"", escaped(ROOT_KEY_HEADER));
+        }
         if keyed {
             // A key that was used for one reservation can't be used for another.
             let _ = if path.contains("$ID") {
                 write!(call, " \\\n  -H \"Idempotency-Key: {key}-$ID\"")
+            } else if path.contains("$KEY_ID") {
+                write!(call, " \\\n  -H \"Idempotency-Key: {key}-$KEY_ID\"")
             } else {
                 write!(call, " \\\n  -H 'Idempotency-Key: {key}'")
             };
@@ -292,6 +301,10 @@ impl Place<'_> {
 
 /// The name of the parameter that is an id of an earlier answer.
 const RESERVATION_ID: &str = "reservation_id";
+/// The name of the parameter that is the id of an API key.
+const KEY_ID: &str = "key_id";
+/// The header of calls that manage API keys. Without a root key there is nobody who may give the first key.
+const ROOT_KEY_HEADER: &str = "Authorization: Bearer $STOCKHOLD_ROOT_KEY";
 
 /// A body as a shell takes it between single quotes, and the variables that hold ids of reservations: one for each id in
 /// the body, `ID` at least when the path needs it.
@@ -319,6 +332,16 @@ fn reserve_into(variable: &str) -> String {
     format!(
         "{variable}=$(curl -s {BASE}/v1/inventory/tea/reserve -H 'Content-Type: application/json' \\\n  \
          -d '{{\"owner_id\":\"cart-7\",\"quantity\":2,\"ttl_seconds\":60}}' | sed 's/.*\"reservation_id\":\"\\([^\"]*\\)\".*/\\1/')"
+    )
+}
+
+/// The creation of a key whose id goes into a shell variable.
+fn create_key() -> String {
+    format!(
+        "KEY_ID=$(curl -s {BASE}{} -H \"{ROOT_KEY_HEADER}\" \\\n  -H 'Content-Type: application/json' \\\n  \
+         -d '{{\"name\":\"Example\",\"principal\":\"example\",\"scopes\":[\"inventory:read\"]}}' | sed \
+         's/.*\"key_id\":\"\\([^\"]*\\)\".*/\\1/')",
+        RouteId::CreateKey.spec().path
     )
 }
 

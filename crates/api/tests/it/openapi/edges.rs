@@ -5,7 +5,11 @@ use crate::samples::ID;
 use serde_json::{Value, json};
 use stockhold_api::decode;
 use stockhold_api::openapi::document;
+use stockhold_domain::Instant;
 use stockhold_domain::limits::LINE_QUANTITY;
+use stockhold_service::{Principal, create_key};
+
+const KEY_ID: &str = "key_000102030405060708090a0b0c0d0e0f";
 
 /// Reads a body as the operation's route does; which fault, if there is one.
 fn read(operation: &str, body: &str) -> Result<(), String> {
@@ -22,6 +26,14 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "pause_item" | "resume_item" => decode::set_item_sale("tea", None, body, true).map(drop),
         "pause_sale" | "resume_sale" => decode::set_sale(None, body, true).map(drop),
         "get_availabilities" => decode::availability(None, body).map(drop),
+        "create_key" => match decode::create_key(None, body) {
+            Ok(request) => {
+                let made = create_key(&Principal::root(), &request.spec, Instant::from_micros(0));
+                return made.map(drop).map_err(|error| format!("{error:?}"));
+            }
+            Err(invalid) => Err(invalid),
+        },
+        "roll_key" => decode::roll_key(KEY_ID, None, body).map(drop),
         "run_commands" => match decode::commands(None, body) {
             Ok(all) => all.into_iter().try_for_each(|one| one.map(drop)),
             Err(invalid) => Err(invalid),
@@ -59,6 +71,14 @@ fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
         Some("string") if schema["format"] == "uuid" => {
             good.push(json!(ID));
             bad.extend([json!("x"), json!(1)]);
+        }
+        Some("string") if schema["format"] == "date-time" => {
+            good.extend([json!("2099-12-31T00:00:00Z"), json!("2099-12-31T01:00:00.5+01:00")]);
+            bad.extend([json!("2099-12-31"), json!("1969-12-31T23:59:59Z"), json!("x"), json!(1)]);
+        }
+        Some("string") if schema["format"] == "cidr" => {
+            good.extend([json!("192.0.2.0/24"), json!("2001:db8::/32"), json!("192.0.2.1")]);
+            bad.extend([json!("192.0.2.0/33"), json!("example.com"), json!(""), json!(1)]);
         }
         Some("string") if !schema["enum"].is_null() => {
             good.extend(schema["enum"].as_array().unwrap().iter().cloned());
@@ -191,7 +211,8 @@ fn queries_at_the_edges() {
         let all = document()["paths"][path]["get"]["parameters"].as_array().unwrap().iter().map(resolved);
         all.into_iter().find(|parameter| parameter["name"] == name).unwrap()
     };
-    let lists: [(&str, Takes); 3] = [
+    let lists: [(&str, Takes); 4] = [
+        ("/v1/keys", |query| decode::keys(query).is_ok()),
         ("/v1/reservations", |query| decode::reservations(query).is_ok()),
         ("/v1/inventory", |query| decode::shelf(query).is_ok()),
         ("/v1/events", |query| decode::events(query).is_ok()),

@@ -13,6 +13,7 @@ pub(crate) struct Server {
     child: Child,
     ports: [u16; 2],
     flags: Vec<String>,
+    root_key: Option<String>,
     dir: TempDir,
 }
 
@@ -22,12 +23,21 @@ impl Server {
         Self::with(&[])
     }
 
+    /// The same for callers with credentials only.
+    pub(crate) fn with_root_key(root_key: &str) -> Self {
+        Self::configured(&[], Some(root_key.to_owned()))
+    }
+
     /// The same with more flags.
     pub(crate) fn with(flags: &[&str]) -> Self {
+        Self::configured(flags, None)
+    }
+
+    fn configured(flags: &[&str], root_key: Option<String>) -> Self {
         let dir = TempDir::new().unwrap();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect::<Vec<_>>();
-        let (child, ports) = started(dir.path(), &flags);
-        Self { child, ports, flags, dir }
+        let (child, ports) = started(dir.path(), &flags, root_key.as_deref());
+        Self { child, ports, flags, root_key, dir }
     }
 
     /// Kills it as a crash would.
@@ -38,7 +48,7 @@ impl Server {
 
     /// Starts it again on the same data.
     pub(crate) fn start_again(&mut self) {
-        (self.child, self.ports) = started(self.dir.path(), &self.flags);
+        (self.child, self.ports) = started(self.dir.path(), &self.flags, self.root_key.as_deref());
     }
 
     /// Asks it to end.
@@ -135,10 +145,14 @@ pub(crate) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-fn started(dir: &Path, flags: &[String]) -> (Child, [u16; 2]) {
+fn started(dir: &Path, flags: &[String], root_key: Option<&str>) -> (Child, [u16; 2]) {
     let ports = [free_port(), free_port()];
     let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
-    let mut child = stockhold(dir)
+    let mut command = stockhold(dir);
+    if let Some(root_key) = root_key {
+        command.env("STOCKHOLD_ROOT_KEY", root_key);
+    }
+    let mut child = command
         .args(["serve", "--data-dir", "data", "--threads", "2"])
         .args(["--listen", &local(ports[0]).to_string(), "--admin-listen", &local(ports[1]).to_string()])
         .args(flags)

@@ -1,0 +1,45 @@
+//! What rows of the route table are made of: bodies, responses and their headers.
+
+use super::{Body, Content, Response};
+use crate::decode::BODY_BYTES;
+
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+pub(super) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+/// The media type of a stream of server-sent events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+pub(super) const REPLAYED: (&str, &str) = ("Idempotent-Replayed", "Replayed");
+pub(super) const ETAG: (&str, &str) = ("ETag", "ETag");
+pub(super) const KEY_LOCATION: (&str, &str) = ("Location", "KeyLocation");
+pub(super) const NO_STORE: (&str, &str) = ("Cache-Control", "NoStore");
+pub(super) const MAP_ETAG: (&str, &str) = ("ETag", "MapETag");
+/// Those of a document that is compressed for clients that take gzip.
+pub(super) const COMPRESSED: &[(&str, &str)] = &[("Vary", "Vary"), ("Content-Encoding", "ContentEncoding")];
+
+pub(super) const fn required(schema: &'static str) -> Body {
+    Body::Required { schema, limit: BODY_BYTES }
+}
+
+pub(super) const fn optional(schema: &'static str) -> Body {
+    Body::Optional { schema, limit: BODY_BYTES }
+}
+
+pub(super) const fn json(status: u16, description: &'static str, schema: &'static str) -> Response {
+    Response { status, description, content: Content::Json(schema), headers: &[] }
+}
+
+pub(super) const fn keyed(status: u16, description: &'static str, schema: &'static str) -> Response {
+    Response { headers: &[REPLAYED], ..json(status, description, schema) }
+}
+
+pub(super) const fn item(status: u16, description: &'static str) -> Response {
+    Response { headers: &[ETAG], ..json(status, description, "Item") }
+}
+
+pub(super) const fn empty(status: u16, description: &'static str) -> Response {
+    Response { status, description, content: Content::None, headers: &[] }
+}
+
+pub(super) const fn text(description: &'static str, kind: &'static str) -> Response {
+    Response { status: 200, description, content: Content::Text(kind), headers: &[] }
+}
