@@ -10,6 +10,7 @@ mod settings;
 mod sources;
 mod store_address;
 mod store_options;
+mod tls;
 
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
 pub use log_level::check as check_log_level;
@@ -17,3 +18,4 @@ pub use settings::{Config, FILE, LocationTimes, LogFormat};
 pub use sources::PREFIX;
 pub use store_address::StoreAddress;
 pub use store_options::{not_opened, sql_options};
+pub use tls::{TlsFiles, TlsPaths};

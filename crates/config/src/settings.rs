@@ -14,9 +14,13 @@ use stockhold_embedded::Options;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 14] = [
+pub(crate) const KEYS: [&str; 18] = [
     "listen",
     "admin_listen",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "plain_http",
     "store",
     "replica",
     "store_batch",
@@ -42,6 +46,14 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address of health and metrics.
     pub admin_listen: SocketAddr,
+    /// The server's certificate and those that lead to its root, as PEM. With it the API speaks TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Certificates of which one must have issued a client's certificate, as PEM. Without it clients need none.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Whether the API may be served without TLS on an address that other machines reach.
+    pub plain_http: bool,
     /// `embedded`, or the address of a database.
     pub store: StoreAddress,
     /// Address of a read replica of the database.
@@ -101,6 +113,10 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            plain_http: false,
             store: StoreAddress::embedded(),
             replica: None,
             store_batch: stockhold_sql::Options::BATCH,
@@ -126,6 +142,7 @@ impl Config {
         self.store.check("store").map_err(at("store"))?;
         self.check_replica().map_err(at("replica"))?;
         crate::log_level::check(&self.log_level).map_err(at("log_level"))?;
+        self.check_tls()?;
         if self.listen == self.admin_listen && self.listen.port() != 0 {
             let what = format!("listen and admin_listen are both {}: give each its own port", self.listen);
             return Err(("admin_listen", what));
