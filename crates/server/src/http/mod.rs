@@ -8,8 +8,12 @@ mod body;
 mod closing;
 mod fast_path;
 mod general_path;
+mod http2_path;
 mod plain_request;
 mod socket;
+mod tls;
+mod transport;
+mod unsent;
 
 mod origin;
 mod request_head;
@@ -36,6 +40,7 @@ mod contract;
 pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
 pub(crate) use process_metrics::describe as describe_process;
+pub(crate) use tls::Tls;
 
 use event_tailer::EventTailer;
 use memory_budget::MemoryBudget;
@@ -101,6 +106,8 @@ struct Shared {
     /// Open event streams.
     streams: Arc<AtomicUsize>,
     memory: MemoryBudget,
+    /// If the API speaks TLS.
+    tls: Option<Arc<Tls>>,
 }
 
 impl Http {
@@ -110,6 +117,7 @@ impl Http {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         principal: Label,
+        tls: Option<Arc<Tls>>,
     ) -> io::Result<Self> {
         let shared = Shared {
             store,
@@ -121,6 +129,7 @@ impl Http {
             stop: watch::Sender::new(false),
             streams: Arc::default(),
             memory: MemoryBudget::default(),
+            tls,
         };
         let mut http = Self {
             workers: Vec::new(),
@@ -253,9 +262,10 @@ async fn work(
     });
     while let Some((stream, open)) = connections.recv().await {
         let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
+        let tls = shared.tls.clone();
         tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => serve_connection(worker, stream, stop, slow).await,
+                Ok(stream) => serve_connection(worker, stream, stop, slow, tls).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
             drop(open);
@@ -281,9 +291,14 @@ async fn serve_connection(
     stream: TcpStream,
     stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
+    tls: Option<Arc<Tls>>,
 ) {
     // A failure here only costs latency.
     let _ = stream.set_nodelay(true);
+    if let Some(tls) = tls {
+        // Boxed, so that plain connections are not larger for it.
+        return Box::pin(tls::serve_connection(worker, stream, stop, slow, tls)).await;
+    }
     match fast_path::serve_connection(&worker, stream).await {
         fast_path::FastPathEnd::Closed => {}
         fast_path::FastPathEnd::HandOver(stream, read) => {
