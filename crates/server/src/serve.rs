@@ -69,7 +69,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
     let mut store = None;
-    let ended = runtime.block_on(start_and_run(config, options, metrics, (sockets, tls), &mut store));
+    let ended = runtime.block_on(start_and_run(config, options, metrics, sockets, tls, &mut store));
     drop(runtime);
     // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
@@ -81,7 +81,8 @@ async fn start_and_run(
     config: &Config,
     options: Options,
     metrics: PrometheusHandle,
-    (sockets, tls): (Result<(TcpSocket, TcpSocket), String>, Option<(Tls, TlsFiles)>),
+    sockets: Result<(TcpSocket, TcpSocket), String>,
+    tls: Option<(Tls, TlsFiles)>,
     opened: &mut Option<Backend>,
 ) -> Result<ExitCode, ExitCode> {
     let failed = |error: String| exit::because(exit::FAILED, error);
