@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
-use stockhold_api::client::{Access, Client, Error, Raw, TRY_TIMEOUT};
+use stockhold_api::client::{Client, ClientAccess, Error, Raw, TRY_TIMEOUT};
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::Problem;
 
@@ -77,7 +77,7 @@ impl From<Error> for CallError {
 /// A client that retries while the server can't be reached.
 pub(crate) struct RetryClient {
     client: Client,
-    access: Access,
+    access: ClientAccess,
     patience: Duration,
     retries: Cell<u64>,
     away: Cell<bool>,
@@ -88,7 +88,8 @@ impl RetryClient {
     /// A client for the server at `url` that waits up to `patience` for each answer. It calls `say` when the server can no longer be
     /// reached, and when it answers again. It has the certificates and the key of the environment.
     pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, CallError> {
-        Self::with_access(url, credentials::access(url)?, patience, say)
+        let access = credentials::access(url).map_err(CallError::Unexpected)?;
+        Self::with_access(url, access, patience, say)
     }
 
     /// The same without a key, for an API that has no use for one.
@@ -102,7 +103,7 @@ impl RetryClient {
 
     fn with_access(
         url: &str,
-        access: Access,
+        access: ClientAccess,
         patience: Duration,
         say: Box<dyn Fn(&str)>,
     ) -> Result<Self, CallError> {
@@ -111,7 +112,7 @@ impl RetryClient {
     }
 
     /// The certificates and the key.
-    pub(crate) fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &ClientAccess {
         &self.access
     }
 

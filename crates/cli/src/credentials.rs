@@ -1,10 +1,9 @@
 //! What commands need to reach a server that speaks TLS or asks for credentials. It comes from the environment only: all users of a
 //! machine can see command lines.
 
-use crate::client::CallError;
 use std::net::IpAddr;
 use std::path::Path;
-use stockhold_api::client::Access;
+use stockhold_api::client::ClientAccess;
 
 /// Names a PEM file of the certificates that are trusted, instead of those of the system.
 const CA_FILE: &str = "STOCKHOLD_CA_FILE";
@@ -19,23 +18,23 @@ pub(crate) const TLS_ADVICE: &str = "If an authority of your own has issued the 
     STOCKHOLD_CA_FILE. The address must have a name that the certificate is for.";
 
 /// The certificates and the key for the server at `url`.
-pub(crate) fn access(url: &str) -> Result<Access, CallError> {
+pub(crate) fn access(url: &str) -> Result<ClientAccess, String> {
     let access = certificates();
-    let Some(key) = key().map_err(CallError::Unexpected)? else { return Ok(access) };
+    let Some(key) = key()? else { return Ok(access) };
     if can_be_overheard(url) {
         eprintln!(
             "stockhold: the API key is sent to {url} without encryption: everybody on the way can read it. Use https://, or a \
              network that you trust."
         );
     }
-    access.with_api_key(&key).map_err(|error| CallError::Unexpected(format!("{}: {error}", key_variable())))
+    access.with_api_key(&key).map_err(|error| format!("{}: {error}", key_variable()))
 }
 
 /// The certificates alone.
-pub(crate) fn certificates() -> Access {
+pub(crate) fn certificates() -> ClientAccess {
     match variable(CA_FILE) {
-        Some(file) => Access::default().with_ca_file(file),
-        None => Access::default(),
+        Some(file) => ClientAccess::default().with_ca_file(file),
+        None => ClientAccess::default(),
     }
 }
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 /// What a client needs beside a server's address. Without anything it trusts the certificates that the system trusts, and sends no
 /// key.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub struct ClientAccess {
     ca_file: Option<PathBuf>,
     authorization: Option<HeaderValue>,
 }
 
-impl Access {
+impl ClientAccess {
     /// Trusts the certificates of this PEM file instead of the system's.
     pub fn with_ca_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca_file = Some(file.into());
@@ -117,18 +117,18 @@ mod tests {
 
     #[test]
     fn a_key_is_not_printed() {
-        let access = Access::default().with_api_key("sh_live_secret").unwrap();
+        let access = ClientAccess::default().with_api_key("sh_live_secret").unwrap();
         assert_eq!(access.authorization().unwrap(), "Bearer sh_live_secret");
         assert!(!format!("{access:?}").contains("secret"), "{access:?}");
         for wrong in ["", "secret word", "secret\n", "s\u{e9}cret"] {
-            let why = Access::default().with_api_key(wrong).unwrap_err().to_string();
+            let why = ClientAccess::default().with_api_key(wrong).unwrap_err().to_string();
             assert!(why.contains("visible ASCII") && !why.contains("cret"), "{why}");
         }
     }
 
     #[test]
     fn a_file_without_certificates_is_named() {
-        let why = |file: &str| Access::default().with_ca_file(file).tls().unwrap_err().to_string();
+        let why = |file: &str| ClientAccess::default().with_ca_file(file).tls().unwrap_err().to_string();
         assert!(why("/nowhere/ca.pem").contains("/nowhere/ca.pem: No such file"));
         assert!(why(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("has no certificate"));
     }

@@ -1,6 +1,6 @@
 //! Sends requests: single tries, and retries until there is a conclusive answer.
 
-use super::access::{Access, no_tls, tls_error};
+use super::access::{ClientAccess, no_tls, tls_error};
 use super::request::{Request, random_below};
 use crate::wire::Problem;
 use bytes::Bytes;
@@ -127,7 +127,7 @@ pub(super) struct Retrying {
 impl Retrying {
     pub(super) fn new(
         base: &str,
-        access: &Access,
+        access: &ClientAccess,
         tries: NonZeroU32,
         timeout: Duration,
     ) -> Result<Self, Error> {

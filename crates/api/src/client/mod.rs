@@ -10,7 +10,7 @@ mod request;
 mod stream;
 mod units;
 
-pub use access::Access;
+pub use access::ClientAccess;
 pub use attempt::{Error, Raw};
 pub use lists::Listed;
 pub use stream::{EventStream, StreamedEvent};
@@ -48,11 +48,11 @@ impl Client {
     /// A client of the server at `base`, for example `http://127.0.0.1:8101`. With `https` it trusts the certificates that the
     /// system trusts. It sends nothing yet.
     pub fn new(base: &str) -> Result<Self, Error> {
-        Self::with_access(base, &Access::default())
+        Self::with_access(base, &ClientAccess::default())
     }
 
     /// The same with certificates and a key of its own.
-    pub fn with_access(base: &str, access: &Access) -> Result<Self, Error> {
+    pub fn with_access(base: &str, access: &ClientAccess) -> Result<Self, Error> {
         Ok(Self { http: Retrying::new(base, access, TRIES, TRY_TIMEOUT)? })
     }
 

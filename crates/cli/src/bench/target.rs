@@ -6,7 +6,7 @@ use http_body_util::Full;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::HeaderValue;
 use hyper_util::rt::TokioIo;
-use stockhold_api::client::Access;
+use stockhold_api::client::ClientAccess;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,7 +27,7 @@ pub(super) struct BenchTarget {
 }
 
 impl BenchTarget {
-    pub(super) fn new(url: &str, access: &Access) -> Result<Self, CallError> {
+    pub(super) fn new(url: &str, access: &ClientAccess) -> Result<Self, CallError> {
         let wrong = |what: String| CallError::Unexpected(format!("{url}: {what}"));
         let uri: hyper::Uri = url.parse().map_err(|error| wrong(format!("{error}")))?;
         let host = uri.host().unwrap_or_default();
