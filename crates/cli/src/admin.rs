@@ -29,7 +29,7 @@ pub(super) struct AdminClient {
 
 impl AdminClient {
     pub(super) fn new(url: &str) -> Option<Self> {
-        Some(Self { caller: RetryClient::new(url, PATIENCE, Box::new(|_| {})).ok()? })
+        Some(Self { caller: RetryClient::without_key(url, PATIENCE, Box::new(|_| {})).ok()? })
     }
 
     /// Its metrics now, if it answers.

@@ -2,13 +2,14 @@
 //!
 //! It never repeats a request that the rules refused, and never makes a key of its own.
 
+use crate::credentials;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
-use stockhold_api::client::{Client, Error, Raw, TRY_TIMEOUT};
+use stockhold_api::client::{Client, ClientAccess, Error, Raw, TRY_TIMEOUT};
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::Problem;
 
@@ -67,6 +68,7 @@ impl From<Error> for CallError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(problem) => Self::Refused(problem),
+            Error::Tls(_) => Self::Unexpected(format!("{error}\n{}", credentials::TLS_ADVICE)),
             other => Self::Unexpected(other.to_string()),
         }
     }
@@ -75,6 +77,7 @@ impl From<Error> for CallError {
 /// A client that retries while the server can't be reached.
 pub(crate) struct RetryClient {
     client: Client,
+    access: ClientAccess,
     patience: Duration,
     retries: Cell<u64>,
     away: Cell<bool>,
@@ -83,11 +86,34 @@ pub(crate) struct RetryClient {
 
 impl RetryClient {
     /// A client for the server at `url` that waits up to `patience` for each answer. It calls `say` when the server can no longer be
-    /// reached, and when it answers again.
+    /// reached, and when it answers again. It has the certificates and the key of the environment.
     pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, CallError> {
-        let client = Client::new(url).map_err(|error| CallError::Unexpected(error.to_string()))?;
-        let client = client.with_patience(NonZeroU32::MIN, TRY_TIMEOUT);
-        Ok(Self { client, patience, retries: Cell::new(0), away: Cell::new(false), say })
+        let access = credentials::access(url).map_err(CallError::Unexpected)?;
+        Self::with_access(url, access, patience, say)
+    }
+
+    /// The same without a key, for an API that has no use for one.
+    pub(crate) fn without_key(
+        url: &str,
+        patience: Duration,
+        say: Box<dyn Fn(&str)>,
+    ) -> Result<Self, CallError> {
+        Self::with_access(url, credentials::certificates(), patience, say)
+    }
+
+    fn with_access(
+        url: &str,
+        access: ClientAccess,
+        patience: Duration,
+        say: Box<dyn Fn(&str)>,
+    ) -> Result<Self, CallError> {
+        let client = Client::with_access(url, &access)?.with_patience(NonZeroU32::MIN, TRY_TIMEOUT);
+        Ok(Self { client, access, patience, retries: Cell::new(0), away: Cell::new(false), say })
+    }
+
+    /// The certificates and the key.
+    pub(crate) fn access(&self) -> &ClientAccess {
+        &self.access
     }
 
     /// Checks that a server answers, before there is work that would have to wait. Any answer is enough.

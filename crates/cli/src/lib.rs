@@ -15,6 +15,7 @@ mod verify;
 
 mod admin;
 mod client;
+mod credentials;
 mod csv_lines;
 mod latency;
 mod plural;

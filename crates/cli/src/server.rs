@@ -3,6 +3,7 @@
 //! Nothing here retries: `client` does.
 
 use super::client::CallError;
+use super::credentials;
 use std::process::ExitCode;
 use stockhold_api::wire::Problem;
 use stockhold_config::Flags;
@@ -10,13 +11,11 @@ use stockhold_config::exit;
 
 /// The variable that names the server.
 pub(crate) const VARIABLE: &str = "STOCKHOLD_SERVER";
-/// Beginning of an address that needs TLS.
-const TLS: &str = "https://";
 
 /// The address of the server.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ServerArgs {
-    /// Address of the server's API [default: the address that `serve` would use here: STOCKHOLD_LISTEN, else `listen` of
+    /// Address of the server's API, with http:// or https:// [default: the address that `serve` would use here: STOCKHOLD_LISTEN, else `listen` of
     /// ./stockhold.toml, else http://127.0.0.1:8101]
     #[arg(
         long,
@@ -42,8 +41,11 @@ impl ServerArgs {
     pub(super) fn url(&self) -> Result<String, String> {
         // An empty variable counts as not set.
         match self.server.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => http_url(url),
-            None => Ok(format!("http://{}", Flags::default().load()?.config.listen)),
+            Some(url) => Ok(without_slash(url)),
+            None => {
+                let config = Flags::default().load()?.config;
+                Ok(format!("{}://{}", config.scheme(), config.listen))
+            }
         }
     }
 }
@@ -52,21 +54,15 @@ impl AdminArgs {
     /// The admin listener's address.
     pub(super) fn url(&self) -> Result<String, String> {
         match &self.admin {
-            Some(url) => http_url(url),
+            Some(url) => Ok(without_slash(url)),
             None => Ok(format!("http://{}", Flags::default().load()?.config.admin_listen)),
         }
     }
 }
 
-/// Checks that the address does not need TLS, and removes a slash at its end.
-fn http_url(url: &str) -> Result<String, String> {
-    if url.get(..TLS.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(TLS)) {
-        return Err(format!(
-            "{url}: commands speak plain HTTP only. Run a proxy or a tunnel on this side that speaks TLS to the server, and give \
-             its address, like http://127.0.0.1:8101"
-        ));
-    }
-    Ok(url.trim_end_matches('/').to_owned())
+/// An address without the slash at its end.
+fn without_slash(url: &str) -> String {
+    url.trim_end_matches('/').to_owned()
 }
 
 /// Runs a future on this thread until it ends.
@@ -122,6 +118,9 @@ fn refusal(url: &str, problem: &Problem) -> String {
     }
     if problem.retryable {
         text.push_str("\nThe same command may succeed later.");
+    }
+    if let Some(advice) = credentials::advice(problem.status) {
+        let _ = write!(text, "\n{advice}");
     }
     let page =
         if problem.kind.starts_with('/') { format!("{url}{}", problem.kind) } else { problem.kind.clone() };

@@ -28,6 +28,19 @@ pub struct Flags {
     /// Address of /livez, /readyz and /metrics; any address, 0.0.0.0 too [default: 127.0.0.1:8102]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     admin_listen: Option<SocketAddr>,
+    /// The server's certificate and those that lead to its root, as a PEM file. With it the API speaks HTTPS only [default:
+    /// none]
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of --tls-cert, as a PEM file without a passphrase [default: none]
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Ask clients for a certificate that one of the certificates of this PEM file has issued, and refuse others [default: none]
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+    /// Allow the API to be served without TLS on an address that other machines reach [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    plain_http: Option<bool>,
     #[arg(long, value_name = "URL", help = STORE_HELP)]
     store: Option<String>,
     #[arg(long, value_name = "URL", help = REPLICA_HELP)]
@@ -108,6 +121,10 @@ impl Flags {
         };
         named("listen", listen.is_some());
         named("admin_listen", admin_listen.is_some());
+        named("tls_cert", self.tls_cert.is_some());
+        named("tls_key", self.tls_key.is_some());
+        named("tls_client_ca", self.tls_client_ca.is_some());
+        named("plain_http", self.plain_http.is_some());
         named("store", store.is_some());
         named("replica", replica.is_some());
         named("store_batch", store_batch.is_some());
@@ -122,6 +139,10 @@ impl Flags {
         named("log_format", self.log_format.is_some());
         override_with(&mut config.listen, *listen);
         override_with(&mut config.admin_listen, *admin_listen);
+        override_with(&mut config.tls_cert, self.tls_cert.clone().map(Some));
+        override_with(&mut config.tls_key, self.tls_key.clone().map(Some));
+        override_with(&mut config.tls_client_ca, self.tls_client_ca.clone().map(Some));
+        override_with(&mut config.plain_http, self.plain_http);
         override_with(&mut config.store, store.clone().map(Into::into));
         override_with(&mut config.replica, replica.clone().map(|replica| Some(replica.into())));
         override_with(&mut config.store_batch, *store_batch);
@@ -268,6 +289,23 @@ mod tests {
                 "[locations.hub]\nmax_hold_seconds = 'x'\n",
                 2,
                 "locations.hub.max_hold_seconds: must be a whole",
+            ),
+            ("plain_http = 'yes'\n", 1, "plain_http: must be true or false, found \"yes\""),
+            ("plain_http = 1\n", 1, "plain_http: must be true or false, found 1"),
+            (
+                "tls_cert = 'a.pem'\n",
+                1,
+                "tls_cert a.pem: a certificate needs its private key: set tls_key too",
+            ),
+            (
+                "tls_key = 'a.key'\n",
+                1,
+                "tls_key a.key: a private key needs its certificate: set tls_cert too",
+            ),
+            (
+                "\ntls_client_ca = 'ca.pem'\n",
+                2,
+                "tls_client_ca ca.pem: client certificates need TLS: set tls_cert and tls_key too",
             ),
             ("locations = 1\n", 1, "locations: must be tables"),
         ] {

@@ -13,6 +13,7 @@ mod sources;
 mod store_address;
 mod store_options;
 mod tables;
+mod tls;
 
 pub use access::{AccessSettings, IssuerSettings, Rate, RateLimitSettings, credentials_hint};
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
@@ -22,3 +23,4 @@ pub use settings::{Config, FILE, LocationTimes, LogFormat};
 pub use sources::PREFIX;
 pub use store_address::StoreAddress;
 pub use store_options::{not_opened, sql_options};
+pub use tls::{TlsFiles, TlsPaths};

@@ -15,9 +15,13 @@ use stockhold_embedded::Options;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 21] = [
+pub(crate) const KEYS: [&str; 25] = [
     "listen",
     "admin_listen",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "plain_http",
     "store",
     "replica",
     "store_batch",
@@ -52,6 +56,14 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address of health and metrics.
     pub admin_listen: SocketAddr,
+    /// The server's certificate and those that lead to its root, as PEM. With it the API speaks TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Certificates of which one must have issued a client's certificate, as PEM. Without it clients need none.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Whether the API may be served without TLS on an address that other machines reach.
+    pub plain_http: bool,
     /// `embedded`, or the address of a database.
     pub store: StoreAddress,
     /// Address of a read replica of the database.
@@ -114,6 +126,10 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            plain_http: false,
             store: StoreAddress::embedded(),
             replica: None,
             store_batch: stockhold_sql::Options::BATCH,
@@ -140,11 +156,22 @@ impl Config {
         self.store.check("store").map_err(at("store"))?;
         self.check_replica().map_err(at("replica"))?;
         crate::log_level::check(&self.log_level).map_err(at("log_level"))?;
+        self.check_tls()?;
         if self.listen == self.admin_listen && self.listen.port() != 0 {
             let what = format!("listen and admin_listen are both {}: give each its own port", self.listen);
             return Err(("admin_listen", what));
         }
         self.access.check()?;
+        // The admin listener shows only health and metrics, so it may have any address. Whether there are credentials is
+        // known once the store is open.
+        if !self.listen.ip().is_loopback() && self.tls().is_none() && !self.plain_http {
+            let what = format!(
+                "listen {}: other machines can reach this address, and credentials would be readable on the way: set tls_cert and \
+                 tls_key, or plain_http if a proxy before the server speaks TLS",
+                self.listen
+            );
+            return Err(("listen", what));
+        }
         if self.threads > THREADS {
             return Err(("threads", format!("threads {}: must be at most {THREADS}", self.threads)));
         }

@@ -13,9 +13,9 @@ use toml_edit::{ImDocument, Item, TableLike};
 
 /// Beginning of the variables that set a key.
 pub const PREFIX: &str = "STOCKHOLD_";
-/// Variables with this beginning that are read elsewhere: the file, the server that tools talk to and their
-/// credential, and the target of a copy.
-const OTHER_VARIABLES: [&str; 6] = ["CONFIG", "SERVER", "COPY_TO", "API_KEY", "API_KEY_FILE", "CA_FILE"];
+/// Variables with this beginning that are read elsewhere: the file, the target of a copy, and of tools the server that they talk to,
+/// the certificates that they trust and their API key.
+const OTHER_VARIABLES: [&str; 6] = ["CONFIG", "SERVER", "COPY_TO", "CA_FILE", "API_KEY", "API_KEY_FILE"];
 /// What Kubernetes appends to the name of a Service, in the variables that it sets for every container.
 const KUBERNETES_SUFFIXES: [&str; 4] = ["SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_"];
 /// Smallest similarity of a name that is suggested instead of an unknown one, from 0 to 1.
@@ -51,6 +51,18 @@ impl Value {
             Self::Text(text) => Err(format!("must be a list like [{text:?}], found {text:?}")),
             Self::Integer(number) => Err(format!("must be a list of texts in brackets, found {number}")),
             Self::Other(other) => Err(format!("must be a list of texts in brackets, found {other}")),
+        }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self) -> Result<bool, String> {
+        match self {
+            Self::Text(text) | Self::Other(text) if text == "true" => Ok(true),
+            Self::Text(text) | Self::Other(text) if text == "false" => Ok(false),
+            Self::Text(text) => Err(format!("must be true or false, found {text:?}")),
+            Self::Integer(number) => Err(format!("must be true or false, found {number}")),
+            Self::List(list) => Err(format!("must be true or false, found {list:?}")),
+            Self::Other(other) => Err(format!("must be true or false, found {other}")),
         }
     }
 
@@ -95,6 +107,10 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
     match key {
         "listen" => config.listen = address(&value.text()?)?,
         "admin_listen" => config.admin_listen = address(&value.text()?)?,
+        "tls_cert" => config.tls_cert = Some(value.text()?.into()),
+        "tls_key" => config.tls_key = Some(value.text()?.into()),
+        "tls_client_ca" => config.tls_client_ca = Some(value.text()?.into()),
+        "plain_http" => config.plain_http = value.flag()?,
         "store" => config.store = value.text()?.into(),
         "replica" => config.replica = Some(value.text()?.into()),
         "store_batch" => config.store_batch = value.number(from_file)?,

@@ -2,7 +2,7 @@
 
 use crate::access::{Access, KeyTableTask};
 use crate::backend::Backend;
-use crate::http::{self, Admin, Http};
+use crate::http::{self, Admin, Http, Tls};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stockhold_config::{Config, credentials_hint, exit};
+use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
 use stockhold_embedded::Options;
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::ids::IdSource;
@@ -55,6 +55,10 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(access) => Arc::new(access),
         Err(error) => return exit::because(exit::USAGE, error),
     };
+    let tls = match config.tls().map(Tls::load).transpose() {
+        Ok(tls) => tls,
+        Err(error) => return exit::because(exit::USAGE, error),
+    };
     let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
     // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
     // the addresses too, and that error says more.
@@ -68,7 +72,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
     let mut store = None;
-    let ended = runtime.block_on(start_and_run(config, options, access, metrics, sockets, &mut store));
+    let ended = runtime.block_on(start_and_run(config, options, access, metrics, sockets, tls, &mut store));
     drop(runtime);
     // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
@@ -82,6 +86,7 @@ async fn start_and_run(
     access: Arc<Access>,
     metrics: PrometheusHandle,
     sockets: Result<(TcpSocket, TcpSocket), String>,
+    tls: Option<(Tls, TlsFiles)>,
     opened: &mut Option<Backend>,
 ) -> Result<ExitCode, ExitCode> {
     let failed = |error: String| exit::because(exit::FAILED, error);
@@ -112,7 +117,12 @@ async fn start_and_run(
     let store = opened.insert(store);
     let api = api.map_err(failed)?;
     let key_table = start_access(config, &access, store, &clock).await?;
-    let http = Http::start(config.workers(), store.store(), clock, Arc::clone(&access))
+    let tls = tls.map(|(tls, files)| {
+        let tls = Arc::new(tls);
+        tokio::spawn(Arc::clone(&tls).watch_files(files));
+        tls
+    });
+    let http = Http::start(config.workers(), store.store(), clock, Arc::clone(&access), tls)
         .map_err(|error| failed(format!("starting the workers: {error}")))?;
     let api = listen(api, config.listen).map_err(failed)?;
     admin.start_ended(store.clone(), http.gauges());
@@ -268,12 +278,17 @@ fn log_start(config: &Config, store: &Backend, access: &Access) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         api = %config.listen,
-        docs = format!("http://{}/docs", config.listen),
+        docs = format!("{}://{}/docs", config.scheme(), config.listen),
         admin = %config.admin_listen,
         store = %config.store,
         data_dir = config.store.is_embedded().then(|| config.data_dir.display().to_string()),
         threads = config.workers(),
-        "serving; {}",
+        "serving {}; {}",
+        match config.tls() {
+            Some(tls) if tls.asks_clients() => "HTTPS to clients with certificates",
+            Some(_) => "HTTPS",
+            None => "HTTP",
+        },
         store.durability()
     );
     if !access.authenticator.is_required() {

@@ -1,17 +1,20 @@
 //! Sends requests: single tries, and retries until there is a conclusive answer.
 
+use super::access::{ClientAccess, no_tls, tls_error};
 use super::request::{Request, random_below};
 use crate::wire::Problem;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pause before the second try; it doubles with each further one.
@@ -45,6 +48,9 @@ pub enum Error {
         /// What is wrong, and the beginning of the answer.
         what: String,
     },
+    /// TLS with the server is not possible, for example because its certificate is not trusted. A further try would end in the
+    /// same way.
+    Tls(String),
     /// The request is invalid and was not sent.
     Unsendable(String),
 }
@@ -55,6 +61,7 @@ impl fmt::Display for Error {
             Self::Refused(problem) => write!(f, "{}: {}", problem.reason, problem.detail),
             Self::Unreachable { tries, last } => write!(f, "no answer after {tries} tries: {last}"),
             Self::Unexpected { status, what } => write!(f, "an unexpected answer, status {status}: {what}"),
+            Self::Tls(why) => write!(f, "no connection with TLS: {why}"),
             Self::Unsendable(why) => write!(f, "the request can't be sent: {why}"),
         }
     }
@@ -109,25 +116,43 @@ impl Raw {
 
 #[derive(Clone, Debug)]
 pub(super) struct Retrying {
-    http: Http<HttpConnector, Full<Bytes>>,
+    http: Http<HttpsConnector<HttpConnector>, Full<Bytes>>,
     base: String,
+    /// What `Authorization` says.
+    authorization: Option<HeaderValue>,
     tries: NonZeroU32,
     timeout: Duration,
 }
 
 impl Retrying {
-    pub(super) fn new(base: &str, tries: NonZeroU32, timeout: Duration) -> Result<Self, Error> {
+    pub(super) fn new(
+        base: &str,
+        access: &ClientAccess,
+        tries: NonZeroU32,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
         let base = base.trim_end_matches('/').to_owned();
         let uri: hyper::Uri =
             base.parse().map_err(|error| Error::Unsendable(format!("{base:?}: {error}")))?;
-        if uri.scheme_str() != Some("http") || uri.authority().is_none() {
-            let why = format!("{base:?} is no address of a server: write it like http://127.0.0.1:8101");
-            return Err(Error::Unsendable(why));
-        }
+        let tls = match uri.scheme_str() {
+            Some("https") if uri.authority().is_some() => access.tls()?,
+            Some("http") if uri.authority().is_some() => no_tls()?,
+            _ => {
+                let why = format!("{base:?} is no address of a server: write it like http://127.0.0.1:8101");
+                return Err(Error::Unsendable(why));
+            }
+        };
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(Arc::unwrap_or_clone(tls))
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let authorization = access.authorization().cloned();
         let http = Http::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(Self { http, base, tries, timeout })
+        Ok(Self { http, base, authorization, tries, timeout })
     }
 
     pub(super) fn set_patience(&mut self, tries: NonZeroU32, timeout: Duration) {
@@ -166,10 +191,10 @@ impl Retrying {
     pub(super) async fn send_once(&self, request: &Request) -> Result<Raw, Error> {
         let http_request = self.prepare(request)?;
         let answer = async {
-            let answer = self.http.request(http_request).await.map_err(|error| unreachable(chain(&error)))?;
+            let answer = self.http.request(http_request).await.map_err(|error| lost(&error))?;
             let (head, body) = answer.into_parts();
             let body = Limited::new(body, ANSWER_BYTES).collect().await;
-            let body = body.map_err(|error| unreachable(chain(&*error)))?.to_bytes();
+            let body = body.map_err(|error| lost(&*error))?.to_bytes();
             Ok(Raw { status: head.status.as_u16(), headers: head.headers, body })
         };
         match tokio::time::timeout(self.timeout, answer).await {
@@ -182,7 +207,7 @@ impl Retrying {
     pub(super) async fn open(&self, request: &Request) -> Result<Incoming, Error> {
         let http_request = self.prepare(request)?;
         let answer = match tokio::time::timeout(self.timeout, self.http.request(http_request)).await {
-            Ok(answer) => answer.map_err(|error| unreachable(chain(&error)))?,
+            Ok(answer) => answer.map_err(|error| lost(&error))?,
             Err(_) => return Err(unreachable(format!("no answer within {:?}", self.timeout))),
         };
         if answer.status().is_success() {
@@ -190,7 +215,7 @@ impl Retrying {
         }
         let (head, body) = answer.into_parts();
         let body = Limited::new(body, ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| unreachable(chain(&*error)))?.to_bytes();
+        let body = body.map_err(|error| lost(&*error))?.to_bytes();
         let raw = Raw { status: head.status.as_u16(), headers: head.headers, body };
         Err(raw.check().err().unwrap_or_else(|| raw.unexpected("no success")))
     }
@@ -208,6 +233,9 @@ impl Retrying {
         if let Some(version) = request.if_match {
             builder = builder.header(IF_MATCH, crate::encode::etag(version));
         }
+        if let Some(authorization) = &self.authorization {
+            builder = builder.header(AUTHORIZATION, authorization);
+        }
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
@@ -221,6 +249,14 @@ fn jittered(pause: Duration) -> Duration {
     let half = pause / 2;
     let span = u64::try_from(half.as_micros()).unwrap_or(u64::MAX);
     half + Duration::from_micros(random_below(span))
+}
+
+/// The error of a try that got no answer.
+fn lost(error: &(dyn std::error::Error + 'static)) -> Error {
+    match tls_error(error) {
+        Some(error) => Error::Tls(error.to_string()),
+        None => unreachable(chain(error)),
+    }
 }
 
 fn unreachable(last: String) -> Error {

@@ -3,12 +3,14 @@
 //!
 //! It never repeats a refusal. Whether to try again for something that is sold out is the caller's decision.
 
+mod access;
 mod attempt;
 mod lists;
 mod request;
 mod stream;
 mod units;
 
+pub use access::ClientAccess;
 pub use attempt::{Error, Raw};
 pub use lists::Listed;
 pub use stream::{EventStream, StreamedEvent};
@@ -44,9 +46,15 @@ pub struct At<'a> {
 }
 
 impl Client {
-    /// A client of the server at `base`, for example `http://127.0.0.1:8101`. It sends nothing yet.
+    /// A client of the server at `base`, for example `http://127.0.0.1:8101`. With `https` it trusts the certificates that the
+    /// system trusts. It sends nothing yet.
     pub fn new(base: &str) -> Result<Self, Error> {
-        Ok(Self { http: Retrying::new(base, TRIES, TRY_TIMEOUT)? })
+        Self::with_access(base, &ClientAccess::default())
+    }
+
+    /// The same with certificates and a key of its own.
+    pub fn with_access(base: &str, access: &ClientAccess) -> Result<Self, Error> {
+        Ok(Self { http: Retrying::new(base, access, TRIES, TRY_TIMEOUT)? })
     }
 
     /// Sets the number of tries and the time of each, instead of [`TRIES`] and [`TRY_TIMEOUT`].

@@ -178,7 +178,7 @@ fn of_key() -> Value {
         "What became of an API key, as it is after the event. `access.key_created`: it was created. `access.key_rolled`: it was \
          created and replaces the key `rolled_from`. `access.key_revoked`: it was revoked, or a roll set its end: `revoked_at` or \
          `expires_at` says when. Shown to callers with the scope `keys:admin` only.",
-        &OF_KEYS,
+        OF_KEYS,
         members,
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::samples::{at, label, refused, written};
 use stockhold_api::decode::{self, KeyPage};
-use stockhold_api::{cursor, encode, wire};
+use stockhold_api::{EventType, cursor, encode, wire};
 use stockhold_domain::{
     Event, EventId, Instant, Origin, Record, RecordChange, RecordKey, RecordKind, RecordValue, RequestId,
     Transition,
@@ -162,8 +162,7 @@ fn events_of_keys() {
         (RecordChange::KeyRevoked, "access.key_revoked"),
     ] {
         let event = row(change, &key.to_bytes());
-        assert!(encode::is_visible(&event.event.transition, true));
-        assert!(!encode::is_visible(&event.event.transition, false));
+        assert!(EventType::of(&event.event).is_some_and(EventType::is_about_access));
         let json = written(|out| encode::event(out, &event));
         let read: wire::Event = serde_json::from_str(&json).unwrap();
         assert_eq!((&*read.kind, read.key_id.as_deref()), (kind, Some(ID)));
@@ -174,6 +173,6 @@ fn events_of_keys() {
         assert!(unreadable.contains(ID) && !unreadable.contains("secret"), "{unreadable}");
     }
     let silent = row(RecordChange::Silent, &key.to_bytes());
-    assert!(!encode::is_visible(&silent.event.transition, true), "bookkeeping is for nobody");
+    assert!(EventType::of(&silent.event).is_none(), "bookkeeping is for nobody");
     assert!(!written(|out| encode::event(out, &silent)).contains("shop"));
 }

@@ -2,18 +2,16 @@
 //! requests have planned times, and latency counts from the planned time, so that a stall counts for every request that it delayed.
 
 use super::requests::{RequestGenerator, Tally, Workload};
+use super::target::{BenchTarget, Connection};
 use crate::latency::Latencies;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST};
-use hyper_util::rt::TokioIo;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
@@ -122,8 +120,7 @@ impl ThreadResult {
 
 /// One thread of the load generator.
 pub(super) struct GeneratorThread {
-    pub(super) authority: String,
-    pub(super) prefix: String,
+    pub(super) target: BenchTarget,
     pub(super) connections: usize,
     /// Number of connections of the threads before, so that each connection begins with another SKU.
     pub(super) first: usize,
@@ -196,17 +193,20 @@ impl GeneratorThread {
 
     async fn ask(
         &self,
-        wire: &mut Option<SendRequest<Full<Bytes>>>,
+        wire: &mut Option<Connection>,
         ask: super::requests::BenchRequest,
     ) -> Result<(u16, Bytes), String> {
         if wire.is_none() {
-            *wire = Some(self.connect().await.map_err(|error| format!("connecting: {error}"))?);
+            *wire = Some(self.target.connect().await.map_err(|error| format!("connecting: {error}"))?);
         }
         let Some(sender) = wire else { return Err("no connection".to_owned()) };
         let mut request = hyper::Request::builder()
             .method(ask.method)
-            .uri(format!("{}{}", self.prefix, ask.path))
-            .header(HOST, self.authority.as_str());
+            .uri(format!("{}{}", self.target.prefix, ask.path))
+            .header(HOST, self.target.authority.as_str());
+        if let Some(authorization) = &self.target.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
         if !ask.body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
@@ -217,18 +217,6 @@ impl GeneratorThread {
         let status = answer.status().as_u16();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES).collect().await;
         Ok((status, body.map_err(|error| format!("connection lost: {error}"))?.to_bytes()))
-    }
-
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        let stream = TcpStream::connect(&self.authority).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let (sender, connection) =
-            handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        tokio::task::spawn_local(async move {
-            // The sender gets the error.
-            let _ = connection.await;
-        });
-        Ok(sender)
     }
 }
 

@@ -4,6 +4,7 @@
 mod generator;
 mod report;
 mod requests;
+mod target;
 
 use super::admin::{AdminClient, ServerInfo};
 use super::client::{CallError, RetryClient};
@@ -22,6 +23,7 @@ use stockhold_api::client::At;
 use stockhold_api::wire::Stock;
 use stockhold_config::exit;
 use stockhold_domain::limits::TTL_CEILING_SECONDS;
+use target::BenchTarget;
 
 /// Time between the start and the first request, so that all threads run.
 const RUN_UP: Duration = Duration::from_millis(100);
@@ -145,7 +147,8 @@ impl BenchArgs {
         let warm = begin + Duration::from_secs(self.warm_up);
         let times = MeasurementWindow { begin, warm, end: warm + Duration::from_secs(self.duration) };
         let schedule = self.rate.map(|rate| Arc::new(Schedule::new(rate, begin)));
-        let threads = self.start(url, &load, times, schedule.as_ref())?;
+        let target = BenchTarget::new(url, caller.access())?;
+        let threads = self.start(&target, &load, times, schedule.as_ref());
         let pacer = schedule.clone().map(|schedule| std::thread::spawn(move || schedule.pace(times.end)));
         let mut measured = self.watch(times, side.as_ref().ok().map(|(side, _)| side)).await;
         let seen = joined(threads)?;
@@ -199,24 +202,18 @@ impl BenchArgs {
 
     fn start(
         &self,
-        url: &str,
+        target: &BenchTarget,
         load: &Workload,
         times: MeasurementWindow,
         schedule: Option<&Arc<Schedule>>,
-    ) -> Result<Vec<JoinHandle<Result<ThreadResult, String>>>, CallError> {
-        let uri: hyper::Uri =
-            url.parse().map_err(|error| CallError::Unexpected(format!("{url}: {error}")))?;
-        let host = uri.host().unwrap_or_default();
-        let authority = format!("{host}:{}", uri.port_u16().unwrap_or(80));
-        let prefix = uri.path().trim_end_matches('/').to_owned();
+    ) -> Vec<JoinHandle<Result<ThreadResult, String>>> {
         let threads = self.threads.min(self.connections);
         let mut first = 0;
         let mut running = Vec::with_capacity(threads);
         for number in 0..threads {
             let connections = self.connections / threads + usize::from(number < self.connections % threads);
             let thread = GeneratorThread {
-                authority: authority.clone(),
-                prefix: prefix.clone(),
+                target: target.clone(),
                 connections,
                 first,
                 load: load.clone(),
@@ -226,7 +223,7 @@ impl BenchArgs {
             first += connections;
             running.push(std::thread::spawn(move || thread.run()));
         }
-        Ok(running)
+        running
     }
 
     /// Reads clocks and counters at the beginning and the end, and the queue in between.

@@ -97,8 +97,10 @@ impl SaleDemo<'_> {
             server.pid(),
             dir.path().display()
         ));
-        let sale =
-            DemoSale::new(RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?, self.args.seed);
+        let sale = DemoSale::new(
+            RetryClient::without_key(&server.url(), PATIENCE, Box::new(|_| {}))?,
+            self.args.seed,
+        );
         let stock = Stock { total_units: Some(self.args.units.into()), ..Stock::default() };
         let at = At { sku: SKU, location: Some(LOCATION) };
         sale.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;

@@ -56,7 +56,7 @@ pub(super) async fn tell(seed: u64) -> Result<bool, CallError> {
     let dir = tempfile::tempdir()
         .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
     let server = ServerProcess::start(dir.path()).await?;
-    let caller = RetryClient::new(&server.url(), PATIENCE, Box::new(|_| {}))?;
+    let caller = RetryClient::without_key(&server.url(), PATIENCE, Box::new(|_| {}))?;
     let seats = open(&caller).await?;
     println!("{seats} seats in {} sections; groups of up to {GROUP} want to sit together", HALL.len());
     let sale = Rc::new(SeatSale {

@@ -103,6 +103,7 @@ impl DoctorArgs {
         } else {
             findings.extend(data::elsewhere(&config.store));
         }
+        findings.extend(network::certificate(config));
         findings.extend(network::check(config).await);
         findings
     }

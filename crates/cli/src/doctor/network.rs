@@ -2,11 +2,12 @@
 
 use super::{Finding, look, ok, wrong};
 use crate::admin::{AdminClient, ServerInfo};
+use crate::credentials;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU32;
 use std::time::Duration;
-use stockhold_api::client::Client;
+use stockhold_api::client::{Client, Error};
 use stockhold_config::Config;
 
 /// How long an answer may take.
@@ -21,17 +22,7 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
         PortState::Free => {
             findings.push(ok("api port", format!("{} is free: no server is running there", config.listen)));
         }
-        PortState::Taken if answers(config.listen).await => {
-            findings.push(ok("api port", format!("a Stockhold answers on {}", config.listen)));
-        }
-        PortState::Taken => findings.push(wrong(
-            "api port",
-            format!("another program listens on {}", config.listen),
-            format!(
-                "find it with `ss -ltnp 'sport = :{}'`, or choose another --listen",
-                config.listen.port()
-            ),
-        )),
+        PortState::Taken => findings.push(api_port(config).await),
         PortState::Impossible(why) => findings.push(impossible("api port", config.listen, why)),
     }
     match &admin {
@@ -72,23 +63,50 @@ fn impossible(check: &'static str, address: SocketAddr, why: &str) -> Finding {
     )
 }
 
-async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-    let client = Client::new(&format!("http://{address}")).ok()?.with_patience(NonZeroU32::MIN, PATIENCE);
-    let raw = client.send_raw("GET", path, b"").await.ok()?;
-    Some((raw.status, String::from_utf8_lossy(&raw.body).trim().to_owned()))
+async fn get(url: &str, path: &str) -> Result<(u16, String), Error> {
+    let client = Client::with_access(url, &credentials::certificates())?;
+    let raw = client.with_patience(NonZeroU32::MIN, PATIENCE).send_raw("GET", path, b"").await?;
+    Ok((raw.status, String::from_utf8_lossy(&raw.body).trim().to_owned()))
 }
 
-async fn answers(address: SocketAddr) -> bool {
-    get(address, "/").await.is_some_and(|(status, page)| status == 200 && page.starts_with(OURS))
+/// Checks who answers where the API should be.
+async fn api_port(config: &Config) -> Finding {
+    let address = config.listen;
+    match get(&format!("{}://{address}", config.scheme()), "/").await {
+        Ok((200, page)) if page.starts_with(OURS) => {
+            ok("api port", format!("a Stockhold answers on {address}"))
+        }
+        Err(Error::Tls(why)) => look(
+            "api port",
+            format!("a program listens on {address}, and there is no connection with TLS: {why}"),
+            format!("a certificate that is for a name only is refused here; {}", credentials::TLS_ADVICE),
+        ),
+        _ => wrong(
+            "api port",
+            format!("another program listens on {address}"),
+            format!("find it with `ss -ltnp 'sport = :{}'`, or choose another --listen", address.port()),
+        ),
+    }
+}
+
+/// Checks the files of TLS, if there are any.
+pub(super) fn certificate(config: &Config) -> Option<Finding> {
+    let paths = config.tls()?;
+    Some(match paths.read().and_then(|files| paths.server_config(&files)) {
+        Ok(_) => ok("tls", "the certificate and the key can be used"),
+        Err(why) => {
+            wrong("tls", why, "correct the file: a server that runs keeps the last good one, and none starts")
+        }
+    })
 }
 
 /// Checks the server behind the admin listener.
 async fn running(config: &Config) -> Vec<Finding> {
     let address = config.admin_listen;
     let mut findings = Vec::new();
-    match get(address, "/readyz").await {
-        Some((200, _)) => findings.push(ok("ready", format!("the server on {address} is ready"))),
-        Some((503, why)) => {
+    match get(&format!("http://{address}"), "/readyz").await {
+        Ok((200, _)) => findings.push(ok("ready", format!("the server on {address} is ready"))),
+        Ok((503, why)) => {
             let advice = "its log says more; a restart recovers a store that failed";
             findings.push(wrong("ready", why, advice));
         }

@@ -1,6 +1,7 @@
 //! Ends a connection that cannot continue: sends the last answer and lets it arrive before the socket closes.
 
 use super::limits::{LINGER_TIMEOUT, SEND_STALL_TIMEOUT, send_timeout};
+use super::transport::Transport;
 use super::worker::Worker;
 use super::{fast_path, reply};
 use std::io::{self, ErrorKind};
@@ -9,22 +10,35 @@ use std::sync::atomic::Ordering;
 use stockhold_api::problem::Problem;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Bytes that are read and dropped at a time.
 const SCRAPS: usize = 16 * 1024;
 
 /// Answers a request that could not be read, and closes the connection.
 pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, problem: &Problem) {
+    if send(&stream, &last_answer(worker, problem)).await.is_ok() {
+        linger(worker, stream).await;
+    }
+}
+
+/// The answer to a request that could not be read.
+pub(super) fn last_answer(worker: &Worker, problem: &Problem) -> Vec<u8> {
     let now = worker.clock.now();
     let request_id = worker.fresh_name(now);
     let reply = reply::problem(problem, &request_id, None);
     worker.metrics.record(None, reply.status, std::time::Duration::ZERO);
-    let mut head = Vec::new();
-    fast_path::put_head(&mut head, &reply, &request_id, &worker.date(now), true);
-    if send(&stream, &head).await.is_ok() && send(&stream, &reply.body).await.is_ok() {
-        linger(worker, stream).await;
-    }
+    let mut answer = Vec::new();
+    fast_path::put_head(&mut answer, &reply, &request_id, &worker.date(now), true);
+    answer.extend_from_slice(&reply.body);
+    answer
+}
+
+/// Ends a connection of the general path: TLS says first that nothing follows.
+pub(super) async fn close(worker: &Worker, mut stream: impl Transport) {
+    // A client that does not read may miss it.
+    let _ = timeout(LINGER_TIMEOUT, stream.shutdown()).await;
+    linger(worker, stream.into_tcp()).await;
 }
 
 /// Shuts down the sending side, and reads and drops data for a moment.

@@ -42,7 +42,7 @@ const TOGETHER: usize = 16 * 1024;
 
 /// The beginning of an HTTP/2 connection without negotiation (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2";
-const HTTP2: &str = "is HTTP/2, which this server does not speak: send HTTP/1.1, or put a proxy in front";
+const HTTP2: &str = "is HTTP/2 without TLS, which this server does not speak: send HTTP/1.1, or use HTTPS";
 
 /// How the fast path ends a connection.
 pub(super) enum FastPathEnd {

@@ -1,20 +1,21 @@
-//! The general path: connections that the fast path hands over, served by hyper. It understands all of HTTP/1 and
-//! gives the same answers.
+//! The general path: connections that the fast path hands over, and those with TLS, served by hyper. It understands all of
+//! HTTP/1 and gives the same answers. `http2_path.rs` does the same for HTTP/2.
 
 use super::body;
-use super::closing::{linger, reject_connection};
+use super::closing::{close, last_answer};
 use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
 use super::reply::Reply;
 use super::request_head::RequestHead;
 use super::route::Route;
 use super::socket::{ConnectionState, Socket};
 use super::stream::EventStream;
+use super::transport::Transport;
 use super::worker::Worker;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{
-    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -31,7 +32,6 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use stockhold_api::problem::Problem;
 use stockhold_domain::RequestId;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -39,10 +39,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Serves a connection until the client or the server ends it. `read` are the bytes that were read before.
-pub(super) async fn serve_connection(
+pub(super) async fn serve_connection<S: Transport + 'static>(
     worker: Rc<Worker>,
     read: Vec<u8>,
-    stream: TcpStream,
+    stream: S,
     peer: IpAddr,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -51,7 +51,13 @@ pub(super) async fn serve_connection(
         let (worker, state) = (Rc::clone(&worker), Rc::clone(&state));
         Box::pin(async move {
             state.begun.set(state.begun.get() + 1);
-            let response = answer(&worker, &state, peer, request).await;
+            let GeneralReply { mut reply, request_id, last } = answer(&worker, peer, request).await;
+            state.streams.set(state.streams.get() || reply.stream.is_some());
+            state.budget.replace(reply.budget.take());
+            let mut response = head(&mut reply, &request_id).map(|()| ReplyBody::of(reply));
+            if last {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             state.made.set(state.made.get() + 1);
             Ok::<_, Infallible>(response)
         })
@@ -82,40 +88,54 @@ pub(super) async fn serve_connection(
     if !state.streams.get() && socket.finish().await.is_err() {
         return;
     }
-    let stream = socket.into_stream();
-    let Err(error) = ended else { return linger(&worker, stream).await };
-    tracing::debug!(%error, "a connection ended early");
-    let problem = if error.is_parse_too_large() {
-        Problem::head_too_large(MAX_HEAD_BYTES)
-    } else if error.is_timeout() && !parts.read_buf.is_empty() {
-        Problem::late()
-    } else if state.was_refused() {
-        Problem::unreadable(&format!("is no HTTP request: {error}"))
-    } else {
-        return;
-    };
-    reject_connection(&worker, stream, &problem).await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+        let problem = if error.is_parse_too_large() {
+            Problem::head_too_large(MAX_HEAD_BYTES)
+        } else if error.is_timeout() && !parts.read_buf.is_empty() {
+            Problem::late()
+        } else if state.was_refused() {
+            Problem::unreadable(&format!("is no HTTP request: {error}"))
+        } else {
+            return;
+        };
+        if socket.send(last_answer(&worker, &problem)).await.is_err() {
+            return;
+        }
+    }
+    close(&worker, socket.into_stream()).await;
 }
 
-async fn answer(
-    worker: &Rc<Worker>,
-    state: &ConnectionState,
-    peer: IpAddr,
-    request: Request<Incoming>,
-) -> Response<ReplyBody> {
+/// A reply, and what the connection has to know of its request.
+pub(super) struct GeneralReply {
+    pub(super) reply: Reply,
+    pub(super) request_id: RequestId,
+    /// Whether no further request of the connection is answered.
+    last: bool,
+}
+
+/// Answers a request of any version of HTTP.
+pub(super) async fn answer(worker: &Rc<Worker>, peer: IpAddr, request: Request<Incoming>) -> GeneralReply {
     let begun = Instant::now();
     let (parts, body) = request.into_parts();
     let mut head = RequestHead {
         method: parts.method.as_str(),
         path: parts.uri.path(),
         query: parts.uri.query(),
-        needs_host: parts.version == Version::HTTP_11,
+        needs_host: matches!(parts.version, Version::HTTP_11 | Version::HTTP_2),
         now: worker.clock.now(),
         client: Some(client_address(worker, peer, &parts.headers)),
         ..RequestHead::default()
     };
+    // HTTP/2 has `:authority` for it. If there is a `Host` too, both must be the same (RFC 9113, section 8.3.1).
+    let authority = parts.uri.authority().filter(|_| parts.version == Version::HTTP_2);
+    if let Some(authority) = authority {
+        head.header(HOST.as_str(), authority.as_str().as_bytes());
+    }
     for (name, value) in &parts.headers {
-        head.header(name.as_str(), value.as_bytes());
+        if name != HOST || authority.is_none_or(|authority| value != authority.as_str()) {
+            head.header(name.as_str(), value.as_bytes());
+        }
     }
     let request_id = worker.name(&head);
     let found = Route::find(head.method, head.path);
@@ -128,14 +148,8 @@ async fn answer(
         (None, Err(_)) => Ok(Vec::new()),
     };
     let body = body.as_deref().map_err(Clone::clone);
-    let mut reply = worker.answer(&head, found, body, &request_id, begun).await;
-    state.streams.set(state.streams.get() || reply.stream.is_some());
-    state.budget.replace(reply.budget.take());
-    let mut response = write(reply, &request_id);
-    if last {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
+    let reply = worker.answer(&head, found, body, &request_id, begun).await;
+    GeneralReply { reply, request_id, last }
 }
 
 /// The caller's address, behind trusted proxies.
@@ -159,15 +173,9 @@ fn unframed(headers: &HeaderMap) -> Option<&'static str> {
     (!chunked).then_some("has a Transfer-Encoding other than chunked, which is all that is understood")
 }
 
-fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
-    let body = match reply.stream {
-        Some(stream) => ReplyBody::Stream(stream),
-        None => ReplyBody::Whole(Full::from(match reply.body {
-            Cow::Borrowed(body) => Bytes::from_static(body),
-            Cow::Owned(body) => Bytes::from(body),
-        })),
-    };
-    let mut response = Response::new(body);
+/// The head of a response.
+pub(super) fn head(reply: &mut Reply, request_id: &RequestId) -> Response<()> {
+    let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if let Some(kind) = reply.kind {
@@ -179,8 +187,8 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
     if reply.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    let own =
-        reply.headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value.into_owned()));
+    let own = std::mem::take(&mut reply.headers);
+    let own = own.into_iter().map(|(name, value)| (HeaderName::from_static(name), value.into_owned()));
     for (name, value) in own.chain([(REQUEST_ID, request_id.to_string())]) {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.append(name, value);
@@ -193,6 +201,23 @@ fn write(reply: Reply, request_id: &RequestId) -> Response<ReplyBody> {
 enum ReplyBody {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),
+}
+
+impl ReplyBody {
+    fn of(reply: Reply) -> Self {
+        match reply.stream {
+            Some(stream) => Self::Stream(stream),
+            None => Self::Whole(Full::from(bytes(reply.body))),
+        }
+    }
+}
+
+/// A whole body, which is not copied.
+pub(super) fn bytes(body: Cow<'static, [u8]>) -> Bytes {
+    match body {
+        Cow::Borrowed(body) => Bytes::from_static(body),
+        Cow::Owned(body) => Bytes::from(body),
+    }
 }
 
 impl Body for ReplyBody {

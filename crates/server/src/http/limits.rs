@@ -4,6 +4,11 @@ use std::time::Duration;
 
 /// Longest rest between two requests.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longest time from a connection's acceptance to the end of its TLS handshake.
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most TLS handshakes that have begun and not ended, of all workers. The oldest is closed when one more begins. If the process
+/// may open few files, at most half of its connections are handshakes.
+pub(super) const UNFINISHED_HANDSHAKES: usize = 1_024;
 /// Longest wait for the end of a head that has begun.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a body's end.

@@ -11,7 +11,6 @@ use stockhold_api::cursor;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
-use stockhold_service::{Caller, Scope};
 use stockhold_store::{
     Answer, EventRow, ItemPageRequest, Query, QueryResult, Request, ReservationFilter, UnitFilter,
 };

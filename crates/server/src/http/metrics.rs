@@ -45,7 +45,12 @@ pub(crate) fn describe() {
         "stockhold_bytes_in_flight",
         "Bytes of long requests and long answers that are being worked on"
     );
+    metrics::describe_counter!(
+        super::tls::FAILED,
+        "TLS handshakes that failed, took too long or made room for others; also plain HTTP that was sent to a port with TLS"
+    );
     metrics::counter!("stockhold_slow_consumers_total").increment(0);
+    metrics::counter!(super::tls::FAILED).increment(0);
 }
 
 /// The values of the workers that the admin listener shows.

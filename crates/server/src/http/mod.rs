@@ -8,8 +8,12 @@ mod body;
 mod closing;
 mod fast_path;
 mod general_path;
+mod http2_path;
 mod plain_request;
 mod socket;
+mod tls;
+mod transport;
+mod unsent;
 
 mod authorize;
 mod origin;
@@ -41,6 +45,7 @@ mod contract;
 pub(crate) use admin::Admin;
 pub(crate) use metrics::{WorkerGauges, describe};
 pub(crate) use process_metrics::describe as describe_process;
+pub(crate) use tls::Tls;
 
 use crate::access::Access;
 use event_tailer::EventTailer;
@@ -106,6 +111,8 @@ struct Shared {
     /// Open event streams.
     streams: Arc<AtomicUsize>,
     memory: MemoryBudget,
+    /// If the API speaks TLS.
+    tls: Option<Arc<Tls>>,
 }
 
 impl Http {
@@ -115,6 +122,7 @@ impl Http {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         access: Arc<Access>,
+        tls: Option<Arc<Tls>>,
     ) -> io::Result<Self> {
         let shared = Shared {
             store,
@@ -126,6 +134,7 @@ impl Http {
             stop: watch::Sender::new(false),
             streams: Arc::default(),
             memory: MemoryBudget::default(),
+            tls,
         };
         let mut http = Self {
             workers: Vec::new(),
@@ -259,9 +268,10 @@ async fn work(
     });
     while let Some((stream, peer, open)) = connections.recv().await {
         let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
+        let tls = shared.tls.clone();
         tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => serve_connection(worker, stream, peer, stop, slow).await,
+                Ok(stream) => serve_connection(worker, stream, peer, stop, slow, tls).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
             drop(open);
@@ -288,9 +298,14 @@ async fn serve_connection(
     peer: IpAddr,
     stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
+    tls: Option<Arc<Tls>>,
 ) {
     // A failure here only costs latency.
     let _ = stream.set_nodelay(true);
+    if let Some(tls) = tls {
+        // Boxed, so that plain connections are not larger for it.
+        return Box::pin(tls::serve_connection(worker, stream, peer, stop, slow, tls)).await;
+    }
     match fast_path::serve_connection(&worker, stream, peer).await {
         fast_path::FastPathEnd::Closed => {}
         fast_path::FastPathEnd::HandOver(stream, read) => {

@@ -3,6 +3,7 @@
 
 use super::limits::{SEND_STALL_TIMEOUT, send_timeout};
 use super::memory_budget::BudgetGuard;
+use super::transport::Transport;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -11,7 +12,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A larger buffer is not kept.
@@ -49,10 +49,10 @@ impl ConnectionState {
 }
 
 /// A connection as hyper sees it.
-pub(super) struct Socket {
-    /// Bytes that were read before hyper took over.
+pub(super) struct Socket<S> {
+    /// Bytes that were read before hyper asked for them.
     read: Bytes,
-    stream: TcpStream,
+    stream: S,
     /// Output of hyper. It is sent completely before more is accepted, so that the beginning of each piece of output
     /// is seen.
     out: Vec<u8>,
@@ -62,11 +62,21 @@ pub(super) struct Socket {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Deadline for sending all of `out`, set when it can't be sent at once.
     ends: Option<Instant>,
+    /// Whether the client has read nothing for too long.
+    cut: bool,
 }
 
-impl Socket {
-    pub(super) fn new(stream: TcpStream, read: Vec<u8>, state: Rc<ConnectionState>) -> Self {
-        Self { read: read.into(), stream, out: Vec::new(), sent: 0, state, stalled: None, ends: None }
+impl<S: Transport> Socket<S> {
+    pub(super) fn new(stream: S, read: Vec<u8>, state: Rc<ConnectionState>) -> Self {
+        let read = read.into();
+        Self { read, stream, out: Vec::new(), sent: 0, state, stalled: None, ends: None, cut: false }
+    }
+
+    /// Sends bytes that do not come from hyper.
+    pub(super) async fn send(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        self.finish().await?;
+        self.out = bytes;
+        self.finish().await
     }
 
     /// Sends the output that hyper has written and not flushed.
@@ -75,11 +85,14 @@ impl Socket {
     }
 
     /// The connection itself.
-    pub(super) fn into_stream(self) -> TcpStream {
+    pub(super) fn into_stream(self) -> S {
         self.stream
     }
 
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.cut {
+            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        }
         while let Some(left) = self.out.get(self.sent..).filter(|left| !left.is_empty()) {
             match Pin::new(&mut self.stream).poll_write(context, left)? {
                 Poll::Ready(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
@@ -88,38 +101,55 @@ impl Socket {
                     self.stalled = None;
                 }
                 Poll::Pending => {
-                    let now = Instant::now();
-                    let ends = *self.ends.get_or_insert(now + send_timeout(left.len()));
-                    let stalled = || Box::pin(sleep_until(ends.min(now + SEND_STALL_TIMEOUT)));
-                    ready!(self.stalled.get_or_insert_with(stalled).as_mut().poll(context));
-                    metrics::counter!("stockhold_slow_consumers_total").increment(1);
-                    self.out.clear();
-                    return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+                    let left = left.len();
+                    return self.poll_stalled(context, left);
                 }
             }
         }
+        // TLS has accepted the bytes, and may still hold the last of them.
+        if Pin::new(&mut self.stream).poll_flush(context)?.is_pending() {
+            return self.poll_stalled(context, 0);
+        }
         self.sent = 0;
+        self.stalled = None;
         self.ends = None;
         self.out.clear();
         self.out.shrink_to(KEEP);
         Poll::Ready(Ok(()))
     }
-}
 
-impl Socket {
+    /// Waits for a client that does not read, and cuts it after too long.
+    fn poll_stalled(&mut self, context: &mut Context<'_>, left: usize) -> Poll<io::Result<()>> {
+        let now = Instant::now();
+        let ends = *self.ends.get_or_insert(now + send_timeout(left));
+        let stalled = || Box::pin(sleep_until(ends.min(now + SEND_STALL_TIMEOUT)));
+        ready!(self.stalled.get_or_insert_with(stalled).as_mut().poll(context));
+        metrics::counter!("stockhold_slow_consumers_total").increment(1);
+        self.cut = true;
+        self.out.clear();
+        Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+
     /// Notices that the client of an event stream has closed the connection. hyper does not check this while it
     /// answers, because a client that has shut down its sending side may still read. Without this check, a closed
     /// stream would be noticed only after two further events.
     fn look_for_the_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let mut byte = [0];
-        match self.stream.poll_peek(context, &mut ReadBuf::new(&mut byte))? {
-            Poll::Ready(0) => Err(ErrorKind::ConnectionReset.into()),
-            Poll::Ready(_) | Poll::Pending => Ok(()),
+        if !self.read.is_empty() {
+            return Ok(());
         }
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        if Pin::new(&mut self.stream).poll_read(context, &mut buffer)?.is_ready() {
+            if buffer.filled().is_empty() {
+                return Err(ErrorKind::ConnectionReset.into());
+            }
+            self.read = Bytes::copy_from_slice(buffer.filled());
+        }
+        Ok(())
     }
 }
 
-impl AsyncRead for Socket {
+impl<S: Transport> AsyncRead for Socket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -134,7 +164,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl<S: Transport> AsyncWrite for Socket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -156,7 +186,7 @@ impl AsyncWrite for Socket {
         if self.state.streams.get() {
             self.look_for_the_end(context)?;
         }
-        Pin::new(&mut self.stream).poll_flush(context)
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

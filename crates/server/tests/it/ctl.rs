@@ -402,16 +402,6 @@ fn people_see_which_seats_they_have_and_which_came_back() {
     }
 }
 
-#[test]
-fn an_address_that_wants_tls_is_told_what_to_do() {
-    let dir = tempfile::tempdir().unwrap();
-    for command in [["ctl", "sale"].as_slice(), &["export", "items"], &["bench"]] {
-        let output = stockhold(dir.path()).args(command).args(["--server", "HTTPS://shop"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(text(&output.stderr).contains("plain HTTP only"), "{}", said(&output));
-    }
-}
-
 /// The longest body that adds units makes a longer event, which has the units' positions too.
 #[test]
 fn the_longest_event_is_followed() {

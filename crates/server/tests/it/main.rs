@@ -3,6 +3,7 @@
 mod api;
 mod backup;
 mod bench;
+mod credentials;
 mod ctl;
 mod databases;
 mod demo;
@@ -16,4 +17,5 @@ mod resume;
 mod sim;
 mod start;
 mod support;
+mod tls_support;
 mod tools;

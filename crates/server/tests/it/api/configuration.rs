@@ -5,9 +5,13 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 18] = [
     "listen",
     "admin_listen",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "plain_http",
     "store",
     "replica",
     "store_batch",

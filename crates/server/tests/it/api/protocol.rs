@@ -139,7 +139,11 @@ fn http_2_is_refused_in_words() {
         }
         let answer = wire.next_answer(true).expect("an answer");
         assert_problem(&mut server.connect(), &answer, 400, "invalid_request");
-        assert!(answer.text().contains("HTTP/2, which this server does not speak"), "{}", answer.text());
+        assert!(
+            answer.text().contains("HTTP/2 without TLS, which this server does not speak"),
+            "{}",
+            answer.text()
+        );
         assert!(wire.is_closed());
     }
 }

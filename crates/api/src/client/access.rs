@@ -1,0 +1,143 @@
+//! Which servers a client trusts, and the key by which they know it.
+
+use super::Error;
+use hyper::header::HeaderValue;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a client needs beside a server's address. Without anything it trusts the certificates that the system trusts, and sends no
+/// key.
+#[derive(Clone, Debug, Default)]
+pub struct ClientAccess {
+    ca_file: Option<PathBuf>,
+    authorization: Option<HeaderValue>,
+}
+
+impl ClientAccess {
+    /// Trusts the certificates of this PEM file instead of the system's.
+    pub fn with_ca_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca_file = Some(file.into());
+        self
+    }
+
+    /// Sends this API key with every request. An error does not repeat it.
+    pub fn with_api_key(mut self, key: &str) -> Result<Self, Error> {
+        let is_token = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+        let value = is_token.then(|| HeaderValue::try_from(format!("Bearer {key}")).ok()).flatten();
+        let mut value = value.ok_or_else(|| {
+            Error::Unsendable(
+                "an API key is one word of visible ASCII characters, and this one is not".to_owned(),
+            )
+        })?;
+        value.set_sensitive(true);
+        self.authorization = Some(value);
+        Ok(self)
+    }
+
+    /// The value of `Authorization`, if there is a key. It is marked as sensitive, so that it is not printed.
+    pub fn authorization(&self) -> Option<&HeaderValue> {
+        self.authorization.as_ref()
+    }
+
+    /// The client's side of TLS 1.2 and 1.3. Reads the certificates that are trusted.
+    pub fn tls(&self) -> Result<Arc<ClientConfig>, Error> {
+        let mut roots = RootCertStore::empty();
+        match &self.ca_file {
+            Some(file) => {
+                for certificate in certificates(file)? {
+                    let added = roots.add(certificate);
+                    added
+                        .map_err(|error| unusable(file, &format!("a certificate can't be used: {error}")))?;
+                }
+            }
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if roots.is_empty() {
+                    let why = "this system has no certificates that are trusted (package ca-certificates), and no file names any";
+                    return Err(Error::Tls(why.to_owned()));
+                }
+            }
+        }
+        with_roots(roots)
+    }
+}
+
+/// TLS that trusts nobody, for clients that speak plain HTTP.
+pub(super) fn no_tls() -> Result<Arc<ClientConfig>, Error> {
+    with_roots(RootCertStore::empty())
+}
+
+fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, Error> {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Tls(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = std::fs::read(file).map_err(|error| unusable(file, &error.to_string()))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read).collect();
+    let found = found.map_err(|_| unusable(file, "is not valid PEM"))?;
+    if found.is_empty() {
+        return Err(unusable(file, "has no certificate: it must be PEM with -----BEGIN CERTIFICATE-----"));
+    }
+    Ok(found)
+}
+
+fn unusable(file: &Path, what: &str) -> Error {
+    Error::Unsendable(format!("certificates of {}: {what}", file.display()))
+}
+
+/// The error of TLS below another one, if it is one. A further try would end in the same way.
+pub(super) fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // The error in an error of I/O is not its source: the source is that of the error in it.
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_printed() {
+        let access = ClientAccess::default().with_api_key("sh_live_secret").unwrap();
+        assert_eq!(access.authorization().unwrap(), "Bearer sh_live_secret");
+        assert!(!format!("{access:?}").contains("secret"), "{access:?}");
+        for wrong in ["", "secret word", "secret\n", "s\u{e9}cret"] {
+            let why = ClientAccess::default().with_api_key(wrong).unwrap_err().to_string();
+            assert!(why.contains("visible ASCII") && !why.contains("cret"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_named() {
+        let why = |file: &str| ClientAccess::default().with_ca_file(file).tls().unwrap_err().to_string();
+        assert!(why("/nowhere/ca.pem").contains("/nowhere/ca.pem: No such file"));
+        assert!(why(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("has no certificate"));
+    }
+
+    #[test]
+    fn an_error_of_tls_is_found_below_others() {
+        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let error = std::io::Error::other(std::io::Error::other(tls.clone()));
+        assert_eq!(tls_error(&error), Some(&tls));
+        assert_eq!(tls_error(&std::io::Error::other("lost")), None);
+    }
+}
