@@ -266,9 +266,8 @@ impl Worker {
 
     /// An API key and the version of its record. Refuses an id that no key has.
     async fn stored_key(&self, id: KeyId) -> Result<StoredKey, RequestError> {
-        let found = match self.find(Query::Record(key_record_key(id))).await? {
-            QueryResult::Record(found) => found,
-            _ => return Err(RequestError::wrong_answer()),
+        let QueryResult::Record(found) = self.find(Query::Record(key_record_key(id))).await? else {
+            return Err(RequestError::wrong_answer());
         };
         let value = found.as_ref().and_then(|record| Some((record.version, record.value.as_ref()?)));
         let Some((version, value)) = value else { return Err(Problem::unknown_key(id).into()) };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use stockhold_api::encode::time;
 use stockhold_domain::Instant;
 use stockhold_service::ApiKey;
+use stockhold_store::clock::{Clock, SteadyClock};
 
 const ROOT: &str = "a-root-key-of-forty-characters-in-a-test";
 const NO_KEY: &str = "key_000102030405060708090a0b0c0d0e0f";
@@ -64,8 +65,8 @@ fn fault(server: &Server, credential: &str) -> Option<String> {
 }
 
 fn soon(seconds: i64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    time(Instant::from_millis(i64::try_from(now.as_millis()).unwrap() + seconds * 1_000))
+    let now = SteadyClock::start().now();
+    time(Instant::from_millis(now.millis() + seconds * 1_000))
 }
 
 #[test]
