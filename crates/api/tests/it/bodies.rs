@@ -132,7 +132,7 @@ fn members_that_are_missing_unknown_or_there_twice() {
         "/location",
         "is a query parameter here: add ?location= to the path",
     );
-    let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `units`, `adjacent`, `sections`, \
+    let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `hold_token`, `units`, `adjacent`, `sections`, \
                   `min_together`, `attributes`, `channel`, `customer_id`, `session_id`, `metadata`";
     let told = decode::reserve_single("tea", None, with(r#""qty":1"#).as_bytes()).unwrap_err();
     assert_eq!(told.errors[0].detail, format!("is not a field here; the fields are {fields}"));

@@ -122,7 +122,9 @@ fn types_of_events() {
         ("type=sale.paused,+stock.set", " stock.set"),
         ("type=Sale.Paused", "Sale.Paused"),
     ] {
-        let why = format!("units.retired, sale.paused, sale.resumed; found \"{found}\"");
+        let why = format!(
+            "units.retired, sale.paused, sale.resumed, access.key_created, access.key_rolled, access.key_revoked; found \"{found}\""
+        );
         refused(decode::events(Some(query)), &[("/type", &*why)]);
         refused(decode::stream(Some(query), None), &[("/type", &*why)]);
     }
