@@ -7,6 +7,9 @@ use crate::routes::{self, Body, Content, Preconditions, RequiredScope, RouteId, 
 use serde_json::{Map, Value, json};
 use stockhold_service::Scope;
 
+/// What a rate limit says, if the caller has one.
+pub(super) const RATE_HEADERS: [&str; 2] = ["RateLimit", "RateLimit-Policy"];
+
 /// See the module.
 pub(super) struct Operation {
     pub(super) route: &'static RouteSpec,
@@ -69,8 +72,10 @@ impl Operation {
         }
         let mut responses = Map::new();
         for one in route.responses {
-            responses
-                .insert(one.status.to_string(), response(one, &self.response_examples, self.links.as_ref()));
+            responses.insert(
+                one.status.to_string(),
+                response(route, one, &self.response_examples, self.links.as_ref()),
+            );
         }
         for with_status in route.reasons().chunk_by(|a, b| a.status() == b.status()) {
             if let Some(first) = with_status.first() {
@@ -148,8 +153,16 @@ fn request_body(body: Body, examples: &Value) -> Option<Value> {
 }
 
 /// A response of a request that succeeds.
-fn response(response: &routes::Response, examples: &Value, links: Option<&Value>) -> Value {
+fn response(
+    route: &RouteSpec,
+    response: &routes::Response,
+    examples: &Value,
+    links: Option<&Value>,
+) -> Value {
     let mut headers = json!({ "X-Request-Id": component("headers", "RequestId") });
+    if route.scope != RequiredScope::Open {
+        put_rate_headers(&mut headers);
+    }
     for (name, component_name) in response.headers {
         headers[name] = component("headers", component_name);
     }
@@ -182,6 +195,13 @@ fn response(response: &routes::Response, examples: &Value, links: Option<&Value>
     document
 }
 
+/// The headers of a caller with a rate limit.
+fn put_rate_headers(headers: &mut Value) {
+    for name in RATE_HEADERS {
+        headers[name] = component("headers", &name.replace('-', ""));
+    }
+}
+
 /// The answers that have a status in common.
 fn refusal(reasons: &[Reason]) -> Value {
     let schema = problems::one_of(reasons);
@@ -195,11 +215,7 @@ fn refusal(reasons: &[Reason]) -> Value {
     if reasons.contains(&Reason::Unauthenticated) {
         headers["WWW-Authenticate"] = component("headers", "WwwAuthenticate");
     }
-    if reasons.contains(&Reason::RateLimited) {
-        for name in ["RateLimit", "RateLimit-Policy"] {
-            headers[name] = component("headers", &name.replace('-', ""));
-        }
-    }
+    put_rate_headers(&mut headers);
     if reasons.iter().all(|reason| reason.retry_after().is_some() || *reason == Reason::RateLimited) {
         headers["Retry-After"] = component("headers", "RetryAfter");
     }
@@ -397,12 +413,12 @@ pub(super) fn headers() -> Value {
             "description": "`Bearer`, and what is wrong with the token (RFC 6750).",
         },
         "RateLimit": {
-            "required": true, "schema": { "type": "string" },
-            "description": "Requests that the caller may still send (`r`), and seconds until it may send all again (`t`).",
+            "required": false, "schema": { "type": "string" },
+            "description": "If the caller has a rate limit: requests that the caller may still send (`r`), and seconds until it may send all again (`t`).",
         },
         "RateLimitPolicy": {
-            "required": true, "schema": { "type": "string" },
-            "description": "The caller's limit: requests (`q`) in a window of so many seconds (`w`).",
+            "required": false, "schema": { "type": "string" },
+            "description": "The caller's rate limit, if it has one: requests (`q`) in a window of so many seconds (`w`).",
         },
         "Allow": {
             "required": true, "schema": { "type": "string" },

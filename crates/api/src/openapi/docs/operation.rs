@@ -2,6 +2,7 @@
 
 use super::html::{Field, escaped, fields, inline, markdown, sample};
 use super::schema::{described, facts, kind, tags};
+use crate::openapi::operation::RATE_HEADERS;
 use crate::openapi::samples::EXAMPLE_IDS;
 use crate::problem::Reason;
 use crate::routes::RouteId;
@@ -238,8 +239,11 @@ impl Place<'_> {
 
     /// The headers of an answer that say something of their own.
     fn headers(&self, out: &mut String, answer: &Value) {
-        let own =
-            answer["headers"].as_object().into_iter().flatten().filter(|(name, _)| *name != "X-Request-Id");
+        let own = answer["headers"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| *name != "X-Request-Id" && !RATE_HEADERS.contains(&name.as_str()));
         let rows: Vec<_> = own
             .map(|(name, header)| {
                 let header = self.resolved(header);
