@@ -14,6 +14,7 @@ mod store_address;
 mod store_options;
 mod tables;
 mod tls;
+mod values;
 
 pub use access::{AccessSettings, IssuerSettings, Rate, RateLimitSettings, credentials_hint};
 pub use flags::{DataDir, Flags, Loaded, StorePlace};

@@ -166,8 +166,8 @@ impl Config {
         // known once the store is open.
         if !self.listen.ip().is_loopback() && self.tls().is_none() && !self.plain_http {
             let what = format!(
-                "listen {}: other machines can reach this address, and credentials would be readable on the way: set tls_cert and \
-                 tls_key, or plain_http if a proxy before the server speaks TLS",
+                "listen {}: without TLS the API listens on loopback only, because credentials would be readable on the way; set \
+                 tls_cert and tls_key, or plain_http if a proxy in front of the server speaks TLS",
                 self.listen
             );
             return Err(("listen", what));

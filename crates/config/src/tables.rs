@@ -2,7 +2,7 @@
 
 use crate::access::{IssuerSettings, Rate};
 use crate::settings::{Config, LocationTimes};
-use crate::sources::{Sources, Value, span_of, unknown, value_of};
+use crate::values::{span_of, unknown, value_of};
 use toml_edit::{Item, TableLike};
 
 /// Where a byte of the file stands, for an error.
@@ -23,22 +23,22 @@ const ISSUER_KEYS: [&str; 9] = [
 const LIMIT_KEYS: [&str; 2] = ["principal", "address"];
 const RATE_KEYS: [&str; 2] = ["per_second", "burst"];
 
-/// Reads the table of a key that is a table. Errors of its members go to the sources.
+/// Reads the table of a key that is a table. Adds the errors of its members.
 pub(crate) fn read(
-    sources: &mut Sources,
+    errors: &mut Vec<String>,
     config: &mut Config,
     key: &str,
     item: &Item,
     place: Place<'_>,
 ) -> Result<(), String> {
     match (key, item.as_table_like(), item.as_array_of_tables()) {
-        ("locations", Some(table), _) => read_locations(sources, config, table, place),
+        ("locations", Some(table), _) => read_locations(errors, config, table, place),
         ("locations", None, _) => return Err("must be tables like [locations.hub]".to_owned()),
-        ("rate_limits", Some(table), _) => read_limits(sources, config, table, place),
+        ("rate_limits", Some(table), _) => read_limits(errors, config, table, place),
         ("rate_limits", None, _) => return Err("must be a table, [rate_limits]".to_owned()),
         (_, _, Some(tables)) => {
             for table in tables {
-                read_issuer(sources, config, table, place);
+                read_issuer(errors, config, table, place);
             }
         }
         (_, _, None) => return Err("must be tables, each with the heading [[issuers]]".to_owned()),
@@ -46,9 +46,9 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// Calls `set` with each member of a table. An unknown member or an error of `set` goes to the sources.
+/// Calls `set` with each member of a table. Adds an error for each unknown member and each error of `set`.
 fn members(
-    sources: &mut Sources,
+    errors: &mut Vec<String>,
     table: &dyn TableLike,
     (name, known): (&str, &[&str]),
     place: Place<'_>,
@@ -57,23 +57,28 @@ fn members(
     for (member, item) in table.iter() {
         let at = place(span_of(table, member));
         if !known.contains(&member) {
-            sources.errors.push(format!("{at}: {name}: {}", unknown(member, known)));
+            errors.push(format!("{at}: {name}: {}", unknown(member, known)));
         } else if let Err(what) = set(member, item) {
-            sources.errors.push(format!("{at}: {name}.{member}: {what}"));
+            errors.push(format!("{at}: {name}.{member}: {what}"));
         }
     }
 }
 
-fn read_locations(sources: &mut Sources, config: &mut Config, locations: &dyn TableLike, place: Place<'_>) {
+fn read_locations(
+    errors: &mut Vec<String>,
+    config: &mut Config,
+    locations: &dyn TableLike,
+    place: Place<'_>,
+) {
     for (location, item) in locations.iter() {
         let name = format!("locations.{location}");
         let Some(table) = item.as_table_like() else {
             let at = place(span_of(locations, location));
-            sources.errors.push(format!("{at}: {name}: must be a table"));
+            errors.push(format!("{at}: {name}: must be a table"));
             continue;
         };
         let mut times = LocationTimes::default();
-        members(sources, table, (&name, &LOCATION_KEYS), place, |member, item| {
+        members(errors, table, (&name, &LOCATION_KEYS), place, |member, item| {
             let seconds = Some(value_of(item).number(true)?);
             match member {
                 "default_ttl_seconds" => times.default_ttl_seconds = seconds,
@@ -85,13 +90,13 @@ fn read_locations(sources: &mut Sources, config: &mut Config, locations: &dyn Ta
     }
 }
 
-fn read_issuer(sources: &mut Sources, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
+fn read_issuer(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
     let mut issuer = IssuerSettings {
         scopes_claim: IssuerSettings::SCOPES_CLAIM.to_owned(),
         principal_claim: IssuerSettings::PRINCIPAL_CLAIM.to_owned(),
         ..IssuerSettings::default()
     };
-    members(sources, table, ("issuers", &ISSUER_KEYS), place, |member, item| {
+    members(errors, table, ("issuers", &ISSUER_KEYS), place, |member, item| {
         let value = value_of(item);
         match member {
             "issuer" => issuer.issuer = value.text()?,
@@ -109,9 +114,9 @@ fn read_issuer(sources: &mut Sources, config: &mut Config, table: &dyn TableLike
     config.access.issuers.push(issuer);
 }
 
-fn read_limits(sources: &mut Sources, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
+fn read_limits(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
     let mut rates = Vec::new();
-    members(sources, table, ("rate_limits", &LIMIT_KEYS), place, |member, item| {
+    members(errors, table, ("rate_limits", &LIMIT_KEYS), place, |member, item| {
         let rate = item.as_table_like().ok_or("must be a table like { per_second = 10, burst = 20 }")?;
         rates.push((member.to_owned(), read_rate(rate)?));
         Ok(())
@@ -134,9 +139,4 @@ fn read_rate(table: &dyn TableLike) -> Result<Rate, String> {
         value_of(item).number(true).map_err(|what| format!("{name} {what}"))
     };
     Ok(Rate { per_second: number("per_second")?, burst: number("burst")? })
-}
-
-/// A list in a variable: its elements with commas between them.
-pub(crate) fn split_list(text: &str) -> Value {
-    Value::List(text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect())
 }

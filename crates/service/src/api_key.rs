@@ -137,7 +137,7 @@ impl NewApiKey {
         Ok(Self { text })
     }
 
-    /// The key's text, for the answer to whoever made it.
+    /// The key's text, for the answer to the request that made it.
     pub fn reveal(&self) -> &str {
         &self.text
     }

@@ -75,6 +75,8 @@ struct KeyTable {
 
 struct KeyEntry {
     record: KeyRecord,
+    /// The state of the record is at least as new as this.
+    known_at: Instant,
     /// When it was last used on this instance, in microseconds since 1970; 0 if it was not.
     used_at: AtomicI64,
     caller: Arc<Caller>,
@@ -113,20 +115,26 @@ impl Authenticator {
 
     /// Replaces the table of keys by all keys of the store, as they were at an instant.
     pub fn refresh_keys(&self, records: Vec<KeyRecord>, at: Instant) {
-        let keys: HashMap<_, _> =
-            records.into_iter().filter_map(|record| Some((record.key_id, KeyEntry::new(record)?))).collect();
-        for (id, old) in &self.read_keys().keys {
-            if let Some(entry) = keys.get(id) {
+        let entries =
+            records.into_iter().filter_map(|record| Some((record.key_id, KeyEntry::new(record, at)?)));
+        let mut keys: HashMap<_, _> = entries.collect();
+        let mut table = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        for (id, old) in std::mem::take(&mut table.keys) {
+            if old.known_at > at {
+                // It was changed here while the store was read.
+                keys.insert(id, old);
+            } else if let Some(entry) = keys.get(&id) {
                 entry.used_at.store(old.used_at.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        self.replace_keys(KeyTable { keys, refreshed_at: Some(at) });
+        self.has_keys.store(!keys.is_empty(), Ordering::Relaxed);
+        *table = KeyTable { keys, refreshed_at: Some(at) };
     }
 
-    /// Adds or replaces one key.
-    pub fn add_key(&self, record: KeyRecord) {
+    /// Adds or replaces one key, as it was at an instant.
+    pub fn add_key(&self, record: KeyRecord, at: Instant) {
         let key_id = record.key_id;
-        if let Some(entry) = KeyEntry::new(record) {
+        if let Some(entry) = KeyEntry::new(record, at) {
             self.keys.write().unwrap_or_else(PoisonError::into_inner).keys.insert(key_id, entry);
             self.has_keys.store(true, Ordering::Relaxed);
         }
@@ -136,11 +144,6 @@ impl Authenticator {
     pub fn last_use(&self, id: KeyId) -> Option<Instant> {
         let used = self.read_keys().keys.get(&id)?.used_at.load(Ordering::Relaxed);
         (used > 0).then(|| Instant::from_micros(used))
-    }
-
-    fn replace_keys(&self, table: KeyTable) {
-        self.has_keys.store(!table.keys.is_empty(), Ordering::Relaxed);
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
     /// The key that signs hold tokens, if it is known here.
@@ -264,9 +267,9 @@ pub(crate) const UNKNOWN_KEY: &str = "There is no such API key.";
 
 impl KeyEntry {
     /// `None` when the record's principal or limit can't be used, which the creation of keys prevents.
-    fn new(record: KeyRecord) -> Option<Self> {
+    fn new(record: KeyRecord, known_at: Instant) -> Option<Self> {
         let caller = Caller { principal: record.to_principal()?, rate_limit: record.limit().ok()? };
-        Some(Self { record, used_at: AtomicI64::new(0), caller: Arc::new(caller) })
+        Some(Self { record, known_at, used_at: AtomicI64::new(0), caller: Arc::new(caller) })
     }
 }
 

@@ -13,8 +13,6 @@ use stockhold_domain::{Instant, Label};
 
 /// Longest time that a rolled key may stay valid, in seconds: 30 days.
 pub const MAX_ROLL_OVERLAP_SECONDS: u32 = 2_592_000;
-/// How long ended keys are listed, in seconds: 30 days.
-pub const ENDED_KEYS_LISTED_SECONDS: i64 = 2_592_000;
 /// Most scopes, locations, channels or networks that a request names for one key.
 pub const MAX_KEY_ENTRIES: usize = 256;
 

@@ -2,7 +2,6 @@
 
 use crate::api_key::KeyDigest;
 use crate::client_address::{NetworkError, network};
-use crate::key_admin::ENDED_KEYS_LISTED_SECONDS;
 use crate::principal::{Principal, Restrictions};
 use crate::rate_limit::{RateLimit, RateLimitError};
 use crate::scope::{Scope, ScopeSet, UnknownScope};
@@ -12,6 +11,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use stockhold_domain::{Instant, Label};
+
+/// How long ended keys are listed, in seconds: 30 days.
+pub const ENDED_KEYS_LISTED_SECONDS: i64 = 2_592_000;
 
 /// The id of an API key: the first half of the key's digest, so that a key is found without an index. It is no secret: a key of
 /// 160 random bits can't be found from its digest.

@@ -33,10 +33,10 @@ pub use jwt::{
     unverified_issuer,
 };
 pub use key_admin::{
-    ENDED_KEYS_LISTED_SECONDS, KeyAdminError, MAX_KEY_ENTRIES, MAX_ROLL_OVERLAP_SECONDS, MadeKey, NewKeySpec,
-    create_key, revoke_key, roll_key,
+    KeyAdminError, MAX_KEY_ENTRIES, MAX_ROLL_OVERLAP_SECONDS, MadeKey, NewKeySpec, create_key, revoke_key,
+    roll_key,
 };
-pub use key_record::{KeyId, KeyRecord, KeyRecordError};
+pub use key_record::{ENDED_KEYS_LISTED_SECONDS, KeyId, KeyRecord, KeyRecordError};
 pub use permission::{CredentialFault, MissingPermission};
 pub use principal::{Principal, PrincipalKind, Restrictions};
 pub use rate_limit::{MAX_RATE, MAX_TRACKED_CALLERS, RateLimit, RateLimitError, RateLimiter, RateStatus};

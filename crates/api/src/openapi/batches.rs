@@ -16,8 +16,9 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 19] = [
+const REFUSALS: [Reason; 20] = [
     Reason::InvalidRequest,
+    Reason::Forbidden,
     Reason::UnknownItem,
     Reason::UnknownReservation,
     Reason::InsufficientInventory,

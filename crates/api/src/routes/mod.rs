@@ -256,6 +256,13 @@ impl RouteSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_documents_are_open() {
+        let open = RouteId::ALL.iter().map(|id| id.spec()).filter(|spec| spec.scope == RequiredScope::Open);
+        let paths: Vec<_> = open.map(|spec| spec.path).collect();
+        assert_eq!(paths, ["/openapi.json", "/docs", "/problems/{reason}", "/"]);
+    }
     use std::collections::BTreeSet;
 
     #[test]

@@ -56,7 +56,8 @@ const PLAIN: RouteSpec = RouteSpec {
     idempotency_key: false,
     preconditions: Preconditions::None,
     access: Access::None,
-    scope: RequiredScope::Open,
+    // A row that says nothing is closed, so that a forgotten scope opens nothing.
+    scope: RequiredScope::One(Scope::KeysAdmin),
     hold_token: false,
     responses: &[],
     own_reasons: &[],
@@ -154,6 +155,7 @@ routes! {
         idempotency_key: true,
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[Response { headers: &[REPLAYED], ..empty(204, "The item is deleted.") }],
         own_reasons: &[Reason::UnknownItem, Reason::ItemInUse],
     }
@@ -541,6 +543,7 @@ routes! {
         metric: "page",
         summary: "Read the OpenAPI document",
         description: "This document.",
+        scope: RequiredScope::Open,
         responses: &[Response {
             status: 200,
             description: "An OpenAPI 3.1 document.",
@@ -552,12 +555,14 @@ routes! {
         metric: "page",
         summary: "Browse the API",
         description: "The OpenAPI document as a page for a browser. It works offline.",
+        scope: RequiredScope::Open,
         responses: &[Response { headers: COMPRESSED, ..text("A page.", HTML) }],
     }
     GetProblem Get "/problems/{reason}" "get_problem" {
         metric: "page",
         summary: "Read the page of a reason",
         description: "What the reason means, why it happens and what to do. A problem's `type` is the path of this page.",
+        scope: RequiredScope::Open,
         responses: &[text("A page.", HTML)],
         own_reasons: &[Reason::UnknownRoute],
     }
@@ -565,6 +570,7 @@ routes! {
         metric: "page",
         summary: "List the routes",
         description: "All routes in short, for a terminal.",
+        scope: RequiredScope::Open,
         responses: &[text("The routes.", PLAIN_TEXT)],
     }
 }

@@ -52,7 +52,7 @@ fn event_type(name: &str) -> Result<EventType, String> {
 }
 
 /// How many events are shown, and where to continue.
-struct Shown {
+struct PrintedPage {
     count: u64,
     next: u64,
     has_more: bool,
@@ -125,9 +125,9 @@ impl EventsArgs {
         count: u64,
         most: u64,
         json: bool,
-    ) -> Result<Shown, CallError> {
+    ) -> Result<PrintedPage, CallError> {
         if count == 0 {
-            return Ok(Shown { count: 0, next: before_newest(caller, 0).await?, has_more: false });
+            return Ok(PrintedPage { count: 0, next: before_newest(caller, 0).await?, has_more: false });
         }
         let mut path = "/v1/events".to_owned();
         push_query(&mut path, "tail", &count.to_string());
@@ -197,7 +197,7 @@ async fn before_newest(caller: &RetryClient, count: u64) -> Result<u64, CallErro
 }
 
 /// Shows a page. The history of a reservation is one page and says nothing of a next one.
-fn show_page(body: &[u8], json: bool, most: u64) -> Result<Shown, CallError> {
+fn show_page(body: &[u8], json: bool, most: u64) -> Result<PrintedPage, CallError> {
     let odd = |what: &str| CallError::Unexpected(format!("the list of events is odd: {what}"));
     let page: Value = serde_json::from_slice(body).map_err(|error| odd(&error.to_string()))?;
     let events = page["data"].as_array().ok_or_else(|| odd("there is no data"))?;
@@ -213,7 +213,7 @@ fn show_page(body: &[u8], json: bool, most: u64) -> Result<Shown, CallError> {
             .and_then(|cursor| cursor.parse().ok())
             .ok_or_else(|| odd("its next_cursor is no position"))?,
     };
-    Ok(Shown { count, next, has_more: page["has_more"] == Value::Bool(true) })
+    Ok(PrintedPage { count, next, has_more: page["has_more"] == Value::Bool(true) })
 }
 
 fn show_event(data: &str, json: bool) -> Result<(), CallError> {

@@ -260,7 +260,7 @@ fn event_hold(event: &Event) -> Option<&Hold> {
     }
 }
 
-/// The reservation that stands in a list at the place of an event: at its creation, or at its confirm if the list is of
+/// The reservation that a list has at the place of an event: at its creation, or at its confirm if the list is of
 /// an order.
 fn listed_hold<'e>(event: &'e Event, filter: &ReservationFilter) -> Option<&'e Hold> {
     let Transition::Hold { change, hold, .. } = &event.transition else { return None };

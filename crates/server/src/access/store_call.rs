@@ -10,7 +10,7 @@ struct OneAnswer(Mutex<Option<oneshot::Sender<Result<Answer, Failure>>>>);
 impl Inbox for OneAnswer {
     fn put(&self, _: u64, answer: Result<Answer, Failure>) {
         if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Whoever waited may have given up.
+            // The task may have given up.
             let _ = sender.send(answer);
         }
     }

@@ -48,7 +48,7 @@ impl Worker {
             }
             found = match self.read_key(id).await? {
                 Some(record) => {
-                    self.access.authenticator.add_key(record);
+                    self.access.authenticator.add_key(record, head.now);
                     self.access.authenticator.authenticate(authorization, client, head.now)
                 }
                 None => Err(unknown_key(id)),

@@ -43,7 +43,9 @@ impl Worker {
         let mut list = List::open(&mut out, "data");
         let mut has_more = true;
         while has_more && left > 0 && out.len() < PAGE_BYTES && reads < READS {
-            let ask = if types == EventTypes::ALL { left.min(EVENTS_AT_ONCE) } else { EVENTS_AT_ONCE };
+            // Where the first read did not fill the page, events are left out, and small reads would not get far.
+            let reads_all = types == EventTypes::ALL && reads == 0;
+            let ask = if reads_all { left.min(EVENTS_AT_ONCE) } else { EVENTS_AT_ONCE };
             let rows = self.events_after(position, ask).await?;
             reads += 1;
             for row in rows.iter().take(ask) {

@@ -68,7 +68,7 @@ impl Worker {
         let command = put(&record, ABSENT, RecordChange::KeyCreated)?;
         match self.set_key(context, command, used).await? {
             Outcome::Done(_) => {
-                self.access.authenticator.add_key(record.clone());
+                self.access.authenticator.add_key(record.clone(), self.clock.now());
                 Ok(created(&record, Some(&text)))
             }
             Outcome::Replayed(reply) => replayed(reply),
@@ -102,7 +102,7 @@ impl Worker {
         let [made, end] = self.set_two_keys(context, commands).await?;
         let reply = match made? {
             Outcome::Done(_) => {
-                self.access.authenticator.add_key(record.clone());
+                self.access.authenticator.add_key(record.clone(), self.clock.now());
                 created(&record, Some(&text))
             }
             Outcome::Replayed(reply) => replayed(reply)?,
@@ -110,7 +110,7 @@ impl Worker {
             Outcome::Later => return Err(RequestError::wrong_answer()),
         };
         match end? {
-            Outcome::Done(_) => self.access.authenticator.add_key(ended),
+            Outcome::Done(_) => self.access.authenticator.add_key(ended, self.clock.now()),
             Outcome::Replayed(_) => {}
             Outcome::Refused(Rejection::RecordChanged { .. }) => {
                 let is_new = !reply.replayed;
@@ -186,7 +186,7 @@ impl Worker {
             let now = self.clock.now();
             if old.key.has_ended(now) {
                 // Another instance may have ended it a moment ago.
-                self.access.authenticator.add_key(old.key);
+                self.access.authenticator.add_key(old.key, self.clock.now());
                 return Ok(());
             }
             let ended = revoke_key(&old.key, now);
@@ -207,7 +207,7 @@ impl Worker {
         let command = put(&ended, old.version, RecordChange::KeyRevoked)?;
         match self.set_key(context, command, None).await? {
             Outcome::Done(_) => {
-                self.access.authenticator.add_key(ended);
+                self.access.authenticator.add_key(ended, self.clock.now());
                 Ok(true)
             }
             Outcome::Refused(Rejection::RecordChanged { .. }) => Ok(false),

@@ -54,7 +54,7 @@ impl Worker {
         Ok(command)
     }
 
-    /// Refuses a reservation that the caller may not see. One that does not exist is left to whoever reads it.
+    /// Refuses a reservation that the caller may not see. One that does not exist is left to the read that follows.
     pub(super) async fn check_reservation(
         &self,
         context: RequestContext<'_>,

@@ -1,5 +1,6 @@
 //! The binary as its users have it: started as a process, spoken to over HTTP.
 
+mod access;
 mod api;
 mod backup;
 mod bench;

@@ -5,7 +5,7 @@ use stockhold_sim::{Count, Flaw, STEPS, broken_history, fresh_seeds, history};
 /// Histories of a short run.
 const HISTORIES: u64 = 120;
 /// Seeds within which each flaw has to be noticed.
-const CAUGHT_WITHIN: u64 = 20;
+const CAUGHT_WITHIN: u64 = 40;
 /// Histories that once found an error. In the first, one batch retires a seat whose hold is due and sweeps a crowd,
 /// and the checker thought that the sweep ended too early. In the second, a forgotten key is used again, and a rebuilt
 /// index brought its first use back. In the third, a power cut reset the index to a state before it had forgotten the

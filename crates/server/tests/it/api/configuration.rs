@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 25] = [
     "listen",
     "admin_listen",
     "tls_cert",
@@ -23,6 +23,13 @@ const KEYS: [&str; 18] = [
     "free_space_floor_mib",
     "log_level",
     "log_format",
+    "root_key",
+    "root_key_file",
+    "allowed_origins",
+    "trusted_proxies",
+    "forwarded_header",
+    "issuers",
+    "rate_limits",
     "locations",
 ];
 

@@ -1,0 +1,162 @@
+//! Tokens of an issuer (JWT) and hold tokens, as callers send them. Attacks on the text of tokens are tests of the crate
+//! `service`.
+
+use super::{ROOT, ask, id, reason, server, stock};
+use crate::api::wire::Call;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use stockhold_store::clock::{Clock, SteadyClock};
+
+const ISSUER: &str = "https://id.example";
+
+struct Signer(Ed25519KeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap())
+    }
+
+    fn key_set(&self) -> String {
+        let x = URL_SAFE_NO_PAD.encode(self.0.public_key().as_ref());
+        json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": "k1", "x": x }] }).to_string()
+    }
+
+    fn token(&self, header: &Value, claims: &Value) -> String {
+        let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let message = format!("{}.{}", encode(header), encode(claims));
+        let signature = URL_SAFE_NO_PAD.encode(self.0.sign(message.as_bytes()).as_ref());
+        format!("{message}.{signature}")
+    }
+}
+
+fn settings(locations_claim: &str) -> String {
+    format!(
+        "[[issuers]]\nissuer = \"{ISSUER}\"\naudience = \"stockhold\"\nalgorithms = [\"EdDSA\"]\njwks_file = \"keys.json\"\n{locations_claim}"
+    )
+}
+
+fn claims() -> Value {
+    let now = SteadyClock::start().now().millis() / 1_000;
+    json!({ "iss": ISSUER, "aud": "stockhold", "sub": "shop", "exp": now + 600, "scope": "inventory:read events:read" })
+}
+
+fn header() -> Value {
+    json!({ "alg": "EdDSA", "kid": "k1", "typ": "at+jwt" })
+}
+
+#[test]
+fn tokens_of_an_issuer() {
+    let dir = tempfile::tempdir().unwrap();
+    let signer = Signer::new();
+    std::fs::write(dir.path().join("keys.json"), signer.key_set()).unwrap();
+    let server = server(&dir, &settings(""));
+    stock(&server, "tea", "hub-1");
+    let with = |header: &Value, claims: &Value| {
+        let token = signer.token(header, claims);
+        ask(&server, Some(&token), Call::get("/v1/inventory"))
+    };
+    assert_eq!(with(&header(), &claims()).status, 200);
+    let put = Call::put("/v1/inventory/tea?location=hub-1").json(&json!({ "total_units": 7 }));
+    let token = signer.token(&header(), &claims());
+    assert_eq!(
+        ask(&server, Some(&token), put.clone()).json()["missing"],
+        json!({ "scope": "inventory:write" })
+    );
+    let changed = |name: &str, value: Value| {
+        let mut claims = claims();
+        claims[name] = value;
+        with(&header(), &claims)
+    };
+    let mut writer = claims();
+    writer["scope"] = json!("inventory:write");
+    assert_eq!(ask(&server, Some(&signer.token(&header(), &writer)), put).status, 200);
+    let events = ask(&server, Some(ROOT), Call::get("/v1/events?tail=1"));
+    assert!(events.text().contains("\"actor\":\"jwt:https://id.example#shop\""), "{events:?}");
+    for (answer, credential) in [
+        (changed("exp", json!(1)), "expired"),
+        (changed("exp", json!("9999999999")), "malformed"),
+        (changed("aud", json!("others")), "malformed"),
+        (changed("iss", json!("https://other.example")), "unknown"),
+        (changed("nbf", json!(9_999_999_999_u64)), "malformed"),
+        (with(&json!({ "alg": "none" }), &claims()), "malformed"),
+        (with(&json!({ "alg": "HS256", "kid": "k1" }), &claims()), "malformed"),
+        (with(&json!({ "alg": "EdDSA", "kid": "../../etc/passwd" }), &claims()), "unknown"),
+        (with(&json!({ "alg": "EdDSA", "kid": "k1", "crit": ["x"] }), &claims()), "malformed"),
+    ] {
+        assert_eq!(answer.status, 401, "{answer:?}");
+        assert_eq!(answer.json()["credential"], credential, "{answer:?}");
+    }
+    let mut cut = token.clone();
+    cut.pop();
+    assert_eq!(ask(&server, Some(&cut), Call::get("/v1/inventory")).status, 401);
+    assert_eq!(ask(&server, Some(&token), Call::get("/v1/inventory")).status, 200);
+}
+
+#[test]
+fn a_token_without_the_claim_of_locations_sees_no_location() {
+    let dir = tempfile::tempdir().unwrap();
+    let signer = Signer::new();
+    std::fs::write(dir.path().join("keys.json"), signer.key_set()).unwrap();
+    let server = server(&dir, &settings("locations_claim = \"hubs\"\n"));
+    stock(&server, "tea", "hub-1");
+    let see = |hubs: Value| {
+        let mut claims = claims();
+        claims["hubs"] = hubs;
+        let token = signer.token(&header(), &claims);
+        let items = ask(&server, Some(&token), Call::get("/v1/inventory")).json();
+        items["data"].as_array().unwrap().len()
+    };
+    assert_eq!(see(json!(["hub-1"])), 1);
+    assert_eq!(see(json!([])), 0);
+    assert_eq!(see(Value::Null), 0);
+}
+
+#[test]
+fn a_hold_token_is_for_its_reservation_until_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = server(&dir, "");
+    stock(&server, "tea", "default");
+    let reserve = |server: &crate::support::Server, key: &str| {
+        let body = json!({ "owner_id": "cart", "lines": [{ "sku": "tea" }], "hold_token": true });
+        let answer = ask(server, Some(ROOT), Call::post("/v1/reservations").key(key).json(&body));
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.json()
+    };
+    let (made, other) = (reserve(&server, "\"k1\""), reserve(&server, "\"k2\""));
+    let token = made["hold_token"].as_str().unwrap().to_owned();
+    assert_eq!(reserve(&server, "\"k1\"")["hold_token"], token, "a replay shows it again");
+    // It has no part in the fingerprint.
+    let body = json!({ "owner_id": "cart", "lines": [{ "sku": "tea" }] });
+    let again = ask(&server, Some(ROOT), Call::post("/v1/reservations").key("\"k1\"").json(&body));
+    assert_eq!((again.status, again.json()["hold_token"].is_null()), (201, true), "{again:?}");
+    server.kill();
+    server.restart();
+    let own = format!("/v1/reservations/{}", id(&made));
+    let with = |call: Call| ask(&server, Some(&token), call);
+    assert_eq!(with(Call::get(own.clone())).status, 200);
+    let extend = Call::post(format!("{own}/extend")).json(&json!({ "ttl_seconds": 900 }));
+    assert_eq!(with(extend).status, 200);
+    for refused in [
+        Call::post(format!("{own}/confirm")),
+        Call::get(format!("/v1/reservations/{}", id(&other))),
+        Call::delete(format!("/v1/reservations/{}", id(&other))),
+        Call::get("/v1/reservations"),
+        Call::get("/v1/inventory"),
+        Call::get("/v1/events"),
+        Call::get("/v1/keys"),
+    ] {
+        assert_eq!(reason(&with(refused)), (403, "forbidden".to_owned()));
+    }
+    assert_eq!(with(Call::delete(own.clone())).status, 204);
+    assert_eq!(with(Call::delete(own.clone())).status, 204);
+    let ended = with(Call::get(own.clone()));
+    assert_eq!((ended.status, &ended.json()["credential"]), (401, &json!("expired")));
+    let forged = format!("{}A", &token[..token.len() - 1]);
+    if forged != token {
+        assert_eq!(ask(&server, Some(&forged), Call::get(own)).json()["credential"], "malformed");
+    }
+}
