@@ -1,7 +1,7 @@
 """Refusals that hooks.py excuses, as far as one request brings them about: a fuzzer meets them only when it is lucky, so an excuse
 whose words the server no longer uses would be found by chance.
 
-    excuses.py API, with the items of scripts/fuzz-api made
+    excuses.py API ROOT_KEY, with the items of scripts/fuzz-api made
 """
 
 import json
@@ -27,11 +27,15 @@ REFUSED = [
     ("GET", "reservations?created_after=2026-02-30T00:00:00Z", None),
     ("GET", "events?tail=1&after=0", None),
     ("GET", "events?tail=1&limit=1", None),
+    ("POST", "keys", {"name": "n", "principal": "p", "scopes": ["events:read"], "expires_at": "2020-01-01T00:00:00Z"}),
+    ("POST", "keys", {"name": "n", "principal": "p", "scopes": ["events:read"], "allowed_cidrs": ["10.0.0.0/33"]}),
+    ("POST", "keys", {"name": "n", "principal": "p" * 127, "scopes": ["events:read"]}),
 ]
 
 
-def errors_of(api, method, path, body):
-    request = urllib.request.Request(f"{api}/v1/{path}", method=method, headers={"Content-Type": "application/json"})
+def errors_of(api, root_key, method, path, body):
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {root_key}"}
+    request = urllib.request.Request(f"{api}/v1/{path}", method=method, headers=headers)
     if body is not None:
         request.data = json.dumps(body).encode()
     try:
@@ -45,12 +49,12 @@ def errors_of(api, method, path, body):
         return f"not excused: {strange}" if strange else None
 
 
-def main(api):
-    wrong = [(call, found) for call in REFUSED if (found := errors_of(api, *call))]
+def main(api, root_key):
+    wrong = [(call, found) for call in REFUSED if (found := errors_of(api, root_key, *call))]
     for (method, path, body), found in wrong:
         print(f"{method} /v1/{path} {json.dumps(body, ensure_ascii=False)[:200]}: {found}", file=sys.stderr)
     sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -49,6 +49,11 @@ NOT_IN_A_SCHEMA = [
     (r"(/lines/\d+)?/(adjacent|sections|min_together|attributes)", r"can't be combined with units: leave out one of them"),
     (r"(/lines/\d+)?/quantity", r"must be left out, or be the number of named units, which is \d+"),
     (r"/units", r"can't be combined with lines: .*"),
+    # API keys: what a pattern can't say of times, networks and lengths in bytes.
+    (r"/expires_at", r"must be in the future"),
+    (r"/expires_at", r"must be a time in RFC 3339 .*"),
+    (r"/allowed_cidrs/\d+", r".* is no network: .*"),
+    (r"/principal", r"must have at most 124 bytes"),
     # Lines of one item are one line, and say one thing.
     (r"/lines/\d+", r"selects units of an item in another way than an earlier line does: .*"),
     (r"/lines/\d+/units", r"names a unit that another line also names"),
@@ -144,5 +149,5 @@ def problems_are_whole(ctx, response, case):
     problem = response.json()
     assert problem["status"] == response.status_code, problem
     assert [problem["request_id"]] == response.headers["x-request-id"], problem
-    assert ("retry-after" in response.headers) == (response.status_code == 503), problem
+    assert ("retry-after" in response.headers) == (response.status_code in (429, 503)), problem
     return None

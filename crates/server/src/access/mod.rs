@@ -2,11 +2,13 @@
 //! [`stockhold_service`]. This module binds them to the store, to the configuration and to HTTP.
 
 mod cross_origin;
+mod issuer_keys;
 mod key_table;
 mod settings;
 mod store_call;
 
 pub(crate) use cross_origin::{CrossOrigin, Header};
+pub(crate) use issuer_keys::IssuerKeysTask;
 pub(crate) use key_table::KeyTableTask;
 
 use std::net::IpAddr;

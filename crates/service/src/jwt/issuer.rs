@@ -8,6 +8,7 @@ use crate::scope::{Scope, ScopeSet};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, Validation};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use stockhold_domain::Label;
 
@@ -65,6 +66,8 @@ pub struct Issuer {
     family: AlgorithmFamily,
     validation: Validation,
     keys: RwLock<CurrentKeys>,
+    /// Whether a token named a key that the set does not have.
+    misses_key: AtomicBool,
 }
 
 #[derive(Default)]
@@ -101,7 +104,7 @@ impl Issuer {
         validation.validate_exp = false;
         validation.validate_aud = false;
         validation.required_spec_claims.clear();
-        Ok(Self { config, family, validation, keys: RwLock::default() })
+        Ok(Self { config, family, validation, keys: RwLock::default(), misses_key: AtomicBool::new(false) })
     }
 
     /// The claim `iss` of its tokens.
@@ -127,6 +130,16 @@ impl Issuer {
         }
         *keys = CurrentKeys { set: Some(Arc::new(set)), version: keys.version + 1, source: source.to_vec() };
         Ok(true)
+    }
+
+    /// Whether a token named a key that is not in the set: the issuer may have new keys.
+    pub fn misses_key(&self) -> bool {
+        self.misses_key.load(Ordering::Relaxed)
+    }
+
+    /// Forgets that a key was missed, before the set is fetched again.
+    pub fn clear_missed_key(&self) {
+        self.misses_key.store(false, Ordering::Relaxed);
     }
 
     /// Drops the keys: they are too old to be trusted.
@@ -161,7 +174,10 @@ impl Issuer {
             let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
             (keys.set.clone().ok_or(JwtError::KeysUnavailable)?, keys.version)
         };
-        let key = set.find(header.kid.as_deref(), header.alg).ok_or(JwtError::UnknownKey)?;
+        let key = set.find(header.kid.as_deref(), header.alg).ok_or_else(|| {
+            self.misses_key.store(true, Ordering::Relaxed);
+            JwtError::UnknownKey
+        })?;
         let decoded = jsonwebtoken::decode::<Claims>(token, key, &self.validation);
         let claims = decoded.map_err(|error| self::error(error.kind()))?.claims;
         self.check(&claims, now_seconds, keys_version)

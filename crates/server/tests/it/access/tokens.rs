@@ -3,11 +3,14 @@
 
 use super::{ROOT, ask, id, reason, server, stock};
 use crate::api::wire::Call;
+use crate::support::wait_for;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use stockhold_store::clock::{Clock, SteadyClock};
 
 const ISSUER: &str = "https://id.example";
@@ -113,6 +116,49 @@ fn a_token_without_the_claim_of_locations_sees_no_location() {
     assert_eq!(see(json!(["hub-1"])), 1);
     assert_eq!(see(json!([])), 0);
     assert_eq!(see(Value::Null), 0);
+}
+
+/// Serves this JSON to everybody who connects, as long as the test runs.
+fn serve_json(listener: TcpListener, json: String) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4_096];
+            let _ = stream.read(&mut request).unwrap();
+            let length = json.len();
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{json}")
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn keys_are_fetched_from_their_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let signer = Signer::new();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/keys", listener.local_addr().unwrap());
+    serve_json(listener, signer.key_set());
+    let server =
+        server(&dir, &settings("").replace("jwks_file = \"keys.json\"", &format!("jwks_url = \"{url}\"")));
+    let token = signer.token(&header(), &claims());
+    wait_for("the keys of the issuer", || {
+        let answer = ask(&server, Some(&token), Call::get("/v1/inventory"));
+        assert!(matches!(answer.status, 200 | 503), "{answer:?}");
+        (answer.status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_server_starts_without_the_keys_of_an_issuer() {
+    let dir = tempfile::tempdir().unwrap();
+    let signer = Signer::new();
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let url = format!("jwks_url = \"http://{nobody}/keys\"");
+    let server = server(&dir, &settings("").replace("jwks_file = \"keys.json\"", &url));
+    let answer = ask(&server, Some(&signer.token(&header(), &claims())), Call::get("/v1/inventory"));
+    assert_eq!(reason(&answer), (503, "unavailable".to_owned()));
+    assert_eq!(ask(&server, Some(ROOT), Call::get("/v1/inventory")).status, 200);
 }
 
 #[test]
