@@ -73,11 +73,6 @@ impl EventType {
         })
     }
 
-    /// Whether events of this type are about API keys, which only readers with the scope `keys:admin` see.
-    pub const fn is_about_access(self) -> bool {
-        matches!(self, Self::AccessKeyCreated | Self::AccessKeyRolled | Self::AccessKeyRevoked)
-    }
-
     /// The type of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)

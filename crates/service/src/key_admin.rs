@@ -159,6 +159,13 @@ pub fn revoke_key(old: &KeyRecord, now: Instant) -> KeyRecord {
     KeyRecord { revoked_at: Some(old.revoked_at.unwrap_or(now)), ..old.clone() }
 }
 
+/// Whether a caller may see and end a key: one that is restricted manages the keys within its own restrictions.
+pub fn may_manage(caller: &Principal, key: &KeyRecord) -> Result<(), MissingPermission> {
+    let (own, of_key) = (&caller.restrictions, &key.restrictions);
+    are_within(of_key.locations.as_ref(), own.locations.as_ref()).map_err(MissingPermission::Location)?;
+    are_within(of_key.channels.as_ref(), own.channels.as_ref()).map_err(MissingPermission::Channel)
+}
+
 /// Nobody gives what they lack.
 fn may_give(caller: &Principal, scopes: ScopeSet, wanted: &Restrictions) -> Result<(), KeyAdminError> {
     if let Some(scope) = scopes.first_missing_in(caller.scopes) {

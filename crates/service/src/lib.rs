@@ -33,8 +33,8 @@ pub use jwt::{
     unverified_issuer,
 };
 pub use key_admin::{
-    KeyAdminError, MAX_KEY_ENTRIES, MAX_ROLL_OVERLAP_SECONDS, MadeKey, NewKeySpec, create_key, revoke_key,
-    roll_key,
+    KeyAdminError, MAX_KEY_ENTRIES, MAX_ROLL_OVERLAP_SECONDS, MadeKey, NewKeySpec, create_key, may_manage,
+    revoke_key, roll_key,
 };
 pub use key_record::{ENDED_KEYS_LISTED_SECONDS, KeyId, KeyRecord, KeyRecordError};
 pub use permission::{CredentialFault, MissingPermission};

@@ -162,7 +162,7 @@ fn events_of_keys() {
         (RecordChange::KeyRevoked, "access.key_revoked"),
     ] {
         let event = row(change, &key.to_bytes());
-        assert!(EventType::of(&event.event).is_some_and(EventType::is_about_access));
+        assert!(EventType::of(&event.event).unwrap().name().starts_with("access.key_"));
         let json = written(|out| encode::event(out, &event));
         let read: wire::Event = serde_json::from_str(&json).unwrap();
         assert_eq!((&*read.kind, read.key_id.as_deref()), (kind, Some(ID)));

@@ -19,7 +19,9 @@ use stockhold_domain::{
     Command, CommandKind, Envelope, IdempotencyKey, Outcome, Record, RecordChange, RecordKind, RecordValue,
     Rejection, Reply as Made, SetRecord,
 };
-use stockhold_service::{KeyAdminError, KeyId, KeyRecord, NewApiKey, create_key, revoke_key, roll_key};
+use stockhold_service::{
+    KeyAdminError, KeyId, KeyRecord, NewApiKey, create_key, may_manage, revoke_key, roll_key,
+};
 use stockhold_store::{Answer, Failure, Query, QueryResult, Request, digest};
 
 /// Tries of a change of a key that others change at the same time.
@@ -183,6 +185,7 @@ impl Worker {
     async fn end_key(&self, context: RequestContext<'_>, id: KeyId) -> Result<(), RequestError> {
         for _ in 0..TRIES {
             let old = self.stored_key(id).await?;
+            may_manage(&context.caller.principal, &old.key).map_err(Problem::not_permitted)?;
             let now = self.clock.now();
             if old.key.has_ended(now) {
                 // Another instance may have ended it a moment ago.
@@ -217,13 +220,14 @@ impl Worker {
     }
 
     /// `GET /v1/keys/{key_id}`
-    pub(super) async fn key(&self, id: KeyId) -> HandlerResult {
+    pub(super) async fn key(&self, context: RequestContext<'_>, id: KeyId) -> HandlerResult {
         let stored = self.stored_key(id).await?;
+        may_manage(&context.caller.principal, &stored.key).map_err(Problem::not_permitted)?;
         Ok(reply::json(|out| encode::key(out, &stored.key)))
     }
 
     /// `GET /v1/keys`
-    pub(super) async fn keys(&self, page: KeyPage) -> HandlerResult {
+    pub(super) async fn keys(&self, context: RequestContext<'_>, page: KeyPage) -> HandlerResult {
         let now = self.clock.now();
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
@@ -235,7 +239,10 @@ impl Worker {
             let are_last = records.len() < KEYS_AT_ONCE;
             for record in records {
                 let Some(id) = KeyId::parse(record.key.id.as_str()) else { continue };
-                if let Some(key) = readable(&record).filter(|key| key.is_listed(now)) {
+                let is_shown = |key: &KeyRecord| {
+                    key.is_listed(now) && may_manage(&context.caller.principal, key).is_ok()
+                };
+                if let Some(key) = readable(&record).filter(is_shown) {
                     if shown == page.limit || out.len() >= PAGE_BYTES {
                         break 'page;
                     }

@@ -272,7 +272,7 @@ fn missing_location(restrictions: &Restrictions, location: &str) -> Option<Missi
 fn missing_for_sale(restrictions: &Restrictions, scope: &Scope) -> Option<MissingPermission> {
     match scope {
         Scope::Everything if restrictions.locations.is_some() => Some(MissingPermission::Location(None)),
-        Scope::Everything if !restrictions.is_none() => Some(MissingPermission::Channel(None)),
+        Scope::Everything if restrictions.channels.is_some() => Some(MissingPermission::Channel(None)),
         Scope::Everything => None,
         Scope::Location(location) => missing_location(restrictions, location.as_str()),
         Scope::Item(item) => missing_location(restrictions, item.location()),

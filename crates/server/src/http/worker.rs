@@ -297,8 +297,8 @@ impl Worker {
                 Box::pin(self.event_stream(context, decode::stream(query, last)?)).await
             }
             RouteId::CreateKey => Box::pin(self.create_key(context, decode::create_key(query, body)?)).await,
-            RouteId::ListKeys => Box::pin(self.keys(decode::keys(query)?)).await,
-            RouteId::GetKey => Box::pin(self.key(decode::key(id, query)?)).await,
+            RouteId::ListKeys => Box::pin(self.keys(context, decode::keys(query)?)).await,
+            RouteId::GetKey => Box::pin(self.key(context, decode::key(id, query)?)).await,
             RouteId::RollKey => Box::pin(self.roll_key(context, decode::roll_key(id, query, body)?)).await,
             RouteId::RevokeKey => Box::pin(self.revoke_key(context, decode::key(id, query)?)).await,
             RouteId::GetProblem => match Reason::from_name(name) {

@@ -45,6 +45,10 @@ impl Call {
         self
     }
 
+    pub(crate) fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name))
+    }
+
     pub(crate) fn query(mut self, query: &str) -> Self {
         self.target = format!("{}?{query}", self.target);
         self
