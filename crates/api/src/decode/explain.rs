@@ -109,7 +109,11 @@ fn placeholder<'a, T: Deserialize<'a>>(name: &str) -> Option<Member<'a>> {
     let mut members = values.map(|value| (Cow::Owned(name.to_owned()), value));
     members.find(|member| match read_members::<T>(std::slice::from_ref(member)) {
         Ok(_) => true,
-        Err(error) => is_missing(&error).is_some_and(|missing| missing != name),
+        // Another member of the body is missing, and not one within the value.
+        Err(error) => {
+            let at = fault(&error).0;
+            is_missing(&error).is_some_and(|missing| missing != name && at == pointer_to(&missing))
+        }
     })
 }
 

@@ -5,8 +5,8 @@ use super::operation::{Operation, in_path};
 use super::reservations::example;
 use super::samples::{rolled_key, shop_key, written};
 use super::schema::{
-    Member, always, array, closed, flag, integer, key as idempotency_key, label, maybe, named, object, text,
-    time, with, word,
+    Member, always, array, closed, flag, integer, key as idempotency_key, label, maybe, named, object, time,
+    with, word,
 };
 use crate::encode;
 use crate::routes::RouteId;
@@ -148,7 +148,7 @@ fn networks() -> Member {
     maybe(
         "allowed_cidrs",
         array(
-            with(text("A network like `192.0.2.0/24` or `2001:db8::/32`, or an address."), "format", "cidr"),
+            with(label("A network like `192.0.2.0/24` or `2001:db8::/32`, or an address."), "format", "cidr"),
             1,
             MAX_KEY_ENTRIES,
             "The networks that the key may be used from. Absent: every one.",

@@ -53,6 +53,11 @@ fn requests_that_are_wrong() {
         decode::create_key(None, b"{}"),
         &[("/name", "is required"), ("/principal", "is required"), ("/scopes", "is required")],
     );
+    let nested =
+        br#"{"name":"n","principal":"p","scopes":["events:read"],"rate_limit":{"per_second":2,"burst":1.0}}"#;
+    let faults = decode::create_key(None, nested).unwrap_err().errors;
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(&*faults[0].pointer, "/rate_limit/burst");
     let body = br#"{"name":"","principal":"p","scopes":"x","expires_at":"tomorrow","rate_limit":{"per_second":0},"digest":"d"}"#;
     refused(
         decode::create_key(Some("x=1"), body),
