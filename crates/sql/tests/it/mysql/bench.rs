@@ -192,7 +192,14 @@ impl Shop for Bench {
     }
 
     fn deadlocks(&mut self) -> u64 {
-        self.session.status("Innodb_deadlocks").parse().unwrap()
+        let deadlocks = self.session.status("Innodb_deadlocks").parse().unwrap();
+        if deadlocks > 0 {
+            // A test that expects none fails, and this is the only trace of which statements met.
+            let status = self.session.rows("SHOW ENGINE INNODB STATUS").remove(0).remove(2);
+            let latest = status.split("LATEST DETECTED DEADLOCK").nth(1).unwrap_or_default();
+            println!("{}", latest.split("\nTRANSACTIONS").next().unwrap_or_default());
+        }
+        deadlocks
     }
 
     fn audit(&mut self) {
