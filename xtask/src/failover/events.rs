@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Events before the newest seen that are read again after each failover, besides those after it.
 const AGAIN: usize = 5_000;
 
-/// See the module.
+/// A reader of events while databases fail.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     /// By position, from 1.

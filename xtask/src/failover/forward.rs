@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 const CHUNK: usize = 16 * 1024;
 
-/// See the module.
+/// A forwarder to the primary of the moment.
 pub(super) struct Forwarder {
     pub(super) address: SocketAddr,
     shared: Arc<Shared>,

@@ -44,7 +44,7 @@ const SETTINGS: [&str; 24] = [
     "--aria-pagecache-buffer-size=1M",
 ];
 
-/// See the module.
+/// A MariaDB primary and its replica.
 pub(super) struct MariaDbPair {
     server: PathBuf,
     client: PathBuf,

@@ -25,7 +25,7 @@ const SETTINGS: [&str; 9] = [
     "log_min_messages=warning",
 ];
 
-/// See the module.
+/// A PostgreSQL primary and its standby.
 pub(super) struct PostgresPair {
     binaries: PathBuf,
     account: Account,

@@ -24,7 +24,7 @@ enum Kind {
     Release,
 }
 
-/// See the module.
+/// The load of a mixed day: reserves, confirms, releases and reads.
 #[derive(Debug)]
 pub(crate) struct Mix {
     reserves: Reserves,

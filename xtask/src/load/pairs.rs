@@ -6,7 +6,7 @@ use crate::Outcome;
 use crate::http::Request;
 use crate::rng::{Rng, UUID_TEXT, uuid, write_uuid};
 
-/// See the module.
+/// The load of reserves that are each confirmed.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     reserves: Reserves,

@@ -42,7 +42,7 @@ pub(super) const POLICIES: [KeepPolicy; 7] = [
     KeepPolicy::Everything,
 ];
 
-/// See the module.
+/// The content of a disk, synced and not synced.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     files: HashMap<u64, Content>,

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 const SKU: &str = "operated";
 
-/// See the module.
+/// An operator who changes one item.
 #[derive(Clone, Debug)]
 pub(super) struct Operator {
     /// What the total may be: what was acknowledged last, and what was asked for since.

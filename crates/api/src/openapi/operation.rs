@@ -10,7 +10,7 @@ use stockhold_service::Scope;
 /// What a rate limit says, if the caller has one.
 pub(super) const RATE_HEADERS: [&str; 2] = ["RateLimit", "RateLimit-Policy"];
 
-/// See the module.
+/// One operation of the document.
 pub(super) struct Operation {
     pub(super) route: &'static RouteSpec,
     parameters: Vec<Value>,

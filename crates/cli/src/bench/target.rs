@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 /// A connection that requests are sent on.
 pub(super) type Connection = SendRequest<Full<Bytes>>;
 
-/// See the module.
+/// The server that is measured.
 #[derive(Clone)]
 pub(super) struct BenchTarget {
     /// Host and port.

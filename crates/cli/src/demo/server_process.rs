@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Lines of the server's log that a failed start shows.
 const SHOWN_LINES: usize = 5;
 
-/// See the module.
+/// A server that the demo starts, kills and starts again.
 pub(super) struct ServerProcess {
     dir: PathBuf,
     ports: [u16; 2],

@@ -22,7 +22,7 @@ pub(super) struct Difference {
     pub(super) server: i128,
 }
 
-/// See the module.
+/// The differences between the server's ledger and the answers of the replay.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct ReplayAudit {
     /// Whether nothing differs.

@@ -95,7 +95,7 @@ pub(super) struct WriteOffTotals {
     pub(super) refused: RefusalsByReason,
 }
 
-/// See the module.
+/// The answers that the replay got, summed up for each SKU.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// Every SKU of the plan.

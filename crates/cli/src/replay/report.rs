@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// See the module. Field names are part of the interface.
+/// The result of a replay. Field names are part of the interface.
 #[derive(Debug, Serialize)]
 pub(super) struct ReplayReport {
     pub(super) files: usize,

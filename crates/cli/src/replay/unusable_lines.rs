@@ -68,7 +68,7 @@ pub(super) struct LinePosition {
     pub(super) line: u64,
 }
 
-/// See the module.
+/// The lines of the input that can't be used.
 #[derive(Debug)]
 pub(super) struct UnusableLines {
     files: Vec<String>,

@@ -19,7 +19,7 @@ use stockhold_store::Pauses;
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
-/// See the module.
+/// The state that commands are decided on.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// In boxes: a table has up to twice as many places as entries, and moves its entries when it grows.

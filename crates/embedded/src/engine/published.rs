@@ -11,7 +11,7 @@ use stockhold_store::ItemPageRequest;
 
 type Slots = HashMap<ItemKey, Arc<Mutex<Item>>, RandomState>;
 
-/// See the module.
+/// The items as of the newest commit, for readers.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedItems {
     slots: RwLock<Slots>,

@@ -15,7 +15,7 @@ pub(crate) type KeyMap = HashMap<KeyHash, KeyRecord, RandomState>;
 /// 65,536 places at a load of seven eighths. More keys would double the table.
 const KEYS_PER_MAP: usize = if fault::ENABLED { 256 } else { 49_152 };
 
-/// See the module.
+/// The used keys that the index does not have yet.
 #[derive(Debug, Default)]
 pub(crate) struct RecentKeys {
     /// The newest map is last. Each map has the batch of its newest key.

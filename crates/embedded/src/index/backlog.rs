@@ -28,7 +28,7 @@ pub(crate) const INDEX_STEP_WEIGHT: u64 = 65_536;
 /// The weight of a chunk up to which its buffers are reused: one step, and a full batch of holds on top.
 const REUSED_BUFFER_WEIGHT: u64 = INDEX_STEP_WEIGHT + 2 * BATCH_LINES as u64;
 
-/// See the module.
+/// The part of the log that the index lacks.
 pub(crate) struct IndexBacklog {
     pub(crate) index: Index,
     fold: EventFold,

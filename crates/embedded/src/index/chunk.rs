@@ -3,7 +3,7 @@
 use crate::index::units;
 use stockhold_domain::{Hold, Item, ItemKey, Label, Record, ReservationId};
 
-/// See the module.
+/// The folded changes of some batches.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     /// Sorted like the table.

@@ -35,7 +35,7 @@ impl From<KeyHash> for KeyProbe {
     }
 }
 
-/// See the module.
+/// A Bloom filter over the keys of one run.
 #[derive(Debug)]
 pub(crate) struct BloomFilter {
     blocks: Vec<[u64; BLOCK_WORDS]>,

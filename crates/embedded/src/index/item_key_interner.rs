@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use stockhold_domain::ItemKey;
 use stockhold_store::codec::KnownKeys;
 
-/// See the module.
+/// The keys of items that a start has read, each once.
 #[derive(Debug, Default)]
 pub(crate) struct ItemKeyInterner {
     known: RefCell<HashTable<ItemKey>>,

@@ -136,7 +136,7 @@ impl RunSet {
     }
 }
 
-/// See the module.
+/// The database `index.db`.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) db: Connection,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The number of rows that are written before the thread yields.
 const ROWS_PER_YIELD: u32 = 128;
 
-/// See the module.
+/// The throttle of the writes of the index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WriteThrottle {
     /// Whether the index is far behind, so that its writes do not yield.

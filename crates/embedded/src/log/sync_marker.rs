@@ -17,7 +17,7 @@ const ADVICE: &str = "If the machine lost its power, the log is as good as its c
 /// The magic number, the batch, its checksum, and a checksum of these.
 const BYTES: usize = 4 + 8 + 4 + 4;
 
-/// See the module.
+/// The file with the newest synced batch.
 #[derive(Debug)]
 pub(crate) struct SyncMarker(File);
 

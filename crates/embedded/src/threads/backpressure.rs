@@ -13,7 +13,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(2);
 /// How often the committer checks the index while a batch waits.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// See the module.
+/// Decides whether a batch waits for the index.
 #[derive(Debug, Default)]
 pub(crate) struct Backpressure {
     /// The batch up to which the index was complete at the last check, and the time of its last progress.

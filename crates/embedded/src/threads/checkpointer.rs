@@ -14,7 +14,7 @@ const URGENT_AFTER_BYTES: u64 = CHECKPOINT_AFTER_BYTES + CHECKPOINT_AFTER_BYTES 
 /// The bytes that the checkpointer leaves to the committer.
 const COMMITTER_BYTES: u64 = CHECKPOINT_AFTER_BYTES / 8;
 
-/// See the module.
+/// The thread that copies the write-ahead log into the database.
 pub(crate) struct LogCheckpointer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) log: Log,

@@ -18,7 +18,7 @@ use std::vec;
 use stockhold_store::fault;
 use stockhold_store::{ClosedReservationCounters, Failure, Inbox};
 
-/// See the module.
+/// The thread that writes the log.
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     log: Log,

@@ -17,7 +17,7 @@ pub(crate) const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The actor of background expiries.
 pub(crate) const SWEEPER_ACTOR: &str = "stockhold";
 
-/// See the module.
+/// The thread of the background work.
 pub(crate) struct Housekeeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) log_file: PathBuf,

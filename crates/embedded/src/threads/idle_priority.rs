@@ -15,7 +15,7 @@ const NORMAL_PRIORITY_PERIOD: Duration = Duration::from_secs(10);
 /// How often the waiting thread checks whether the work has become urgent.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// Runs SQLite work on a thread with idle priority.
 #[derive(Debug)]
 pub(crate) struct IdlePriorityRunner {
     name: &'static str,

@@ -89,7 +89,7 @@ impl Mailbox {
     }
 }
 
-/// See the module.
+/// The thread that writes the index.
 pub(crate) struct Indexer {
     shared: Arc<Shared>,
     backlog: IndexBacklog,

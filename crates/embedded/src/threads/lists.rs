@@ -26,7 +26,7 @@ const MAX_SCANNED_HOLDS: usize = 2_000;
 const READ_BYTES: u64 = 8 << 20;
 const READ_BATCHES: u64 = 64;
 
-/// See the module. One for each thread that reads.
+/// Reads lists, histories and events. One for each thread that reads.
 pub(crate) struct ListReader {
     log: Log,
     index: Connection,

@@ -19,7 +19,7 @@ pub(crate) struct Queues {
     pub(crate) lists: SyncSender<(Query, ReplyTo)>,
 }
 
-/// See the module.
+/// The state that the threads of a store share.
 pub(crate) struct Shared {
     core: Mutex<Core>,
     committer: Condvar,

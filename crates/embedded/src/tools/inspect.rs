@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use stockhold_domain::Instant;
 
-/// See the module.
+/// The state of a data directory.
 #[derive(Debug)]
 pub struct Inspection {
     /// Whether another process uses the directory.

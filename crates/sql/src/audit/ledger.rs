@@ -12,7 +12,7 @@ use stockhold_domain::{
 };
 use stockhold_store::ledger::{is_oversold, item_violations, line_violations, record_violations};
 
-/// See the module.
+/// The state of every item that the events lead to.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Every item as it is after the events so far.

@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 /// How wrong a flawed clock is, in microseconds.
 const MILLI: i64 = 1_000;
 
-/// See the module.
+/// A store in memory, which may have one flaw.
 pub(crate) struct MemoryWorld {
     state: Shown,
     now: Instant,

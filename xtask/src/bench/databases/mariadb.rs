@@ -62,7 +62,7 @@ impl Waits {
     }
 }
 
-/// See the module.
+/// A MariaDB server under measurement.
 pub(super) struct MariaDb {
     account: Account,
     clients: BTreeMap<&'static str, PathBuf>,

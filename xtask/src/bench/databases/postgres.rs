@@ -38,7 +38,7 @@ const LONG_WAIT: &str = " still waiting for ";
 /// What it says there of a statement that claims units: a line of it that no other has.
 const SLOW_CLAIM: &str = "SKIP LOCKED) AS free";
 
-/// See the module.
+/// A PostgreSQL server under measurement.
 pub(super) struct Postgres {
     binaries: PathBuf,
     account: Account,

@@ -16,7 +16,7 @@ const STORE_VARIABLE: &str = "STOCKHOLD_STORE";
 /// The server's setting of how many commands go into one transaction.
 const BATCH_VARIABLE: &str = "STOCKHOLD_STORE_BATCH";
 
-/// See the module.
+/// A server over a database under measurement.
 pub(super) struct Store<'a> {
     pub(super) binary: &'a Path,
     /// Where the server puts what it does not put into the database.

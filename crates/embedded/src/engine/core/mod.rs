@@ -98,7 +98,7 @@ enum StepResult {
     Yielded,
 }
 
-/// See the module.
+/// The state of the store that commands change, and the open batch.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) memory: Memory,

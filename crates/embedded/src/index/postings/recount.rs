@@ -11,7 +11,7 @@ use rusqlite::Connection;
 /// so that there are several comparisons.
 const CHUNK_POSTINGS: usize = if cfg!(test) { 100 } else { 4_000_000 };
 
-/// See the module.
+/// The postings that the log requires, compared with those of the index.
 #[derive(Debug)]
 pub(crate) struct PostingRecount {
     fresh: UnflushedPostings,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use tempfile::TempDir;
 
-/// See the module.
+/// The server of a test.
 pub(crate) struct Server {
     child: Child,
     ports: [u16; 2],

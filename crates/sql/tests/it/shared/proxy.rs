@@ -55,7 +55,7 @@ struct Shared {
     sockets: Mutex<Vec<(TcpStream, UnixStream)>>,
 }
 
-/// See the module.
+/// A proxy between a store and its database server.
 pub(crate) struct Proxy {
     url: String,
     shared: Arc<Shared>,
