@@ -60,7 +60,7 @@ pub struct Authenticator {
     issuers: Vec<Issuer>,
     tokens: VerifiedTokens,
     keys: RwLock<KeyTable>,
-    /// Whether there is a key in the table, so that servers without credentials need not lock it.
+    /// Whether there was ever a key. Servers without credentials need not lock the table for it.
     has_keys: AtomicBool,
     hold_tokens: RwLock<Option<HoldTokenKey>>,
     anonymous: Arc<Caller>,
@@ -127,16 +127,28 @@ impl Authenticator {
                 entry.used_at.store(old.used_at.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        self.has_keys.store(!keys.is_empty(), Ordering::Relaxed);
+        if !keys.is_empty() {
+            self.require_credentials();
+        }
         *table = KeyTable { keys, refreshed_at: Some(at) };
+    }
+
+    /// From now on callers need a credential. A store with a key, even one that can't be read, never opens the API again.
+    pub fn require_credentials(&self) {
+        self.has_keys.store(true, Ordering::Relaxed);
     }
 
     /// Adds or replaces one key, as it was at an instant.
     pub fn add_key(&self, record: KeyRecord, at: Instant) {
         let key_id = record.key_id;
         if let Some(entry) = KeyEntry::new(record, at) {
-            self.keys.write().unwrap_or_else(PoisonError::into_inner).keys.insert(key_id, entry);
-            self.has_keys.store(true, Ordering::Relaxed);
+            let mut table = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            // Another request may have read or written a newer state meanwhile.
+            if table.keys.get(&key_id).is_none_or(|known| known.known_at <= at) {
+                table.keys.insert(key_id, entry);
+            }
+            drop(table);
+            self.require_credentials();
         }
     }
 

@@ -129,10 +129,11 @@ pub fn roll_key(
     if expire_old_in_seconds > MAX_ROLL_OVERLAP_SECONDS {
         return Err(invalid("/expire_old_in_seconds", "must be a whole number from 0 to 2,592,000"));
     }
+    // First, so that a caller learns nothing of a key that it may not manage.
+    may_give(caller, old.scopes, &old.restrictions)?;
     if old.has_ended(now) {
         return Err(KeyAdminError::Ended);
     }
-    may_give(caller, old.scopes, &old.restrictions)?;
     let text = NewApiKey::generate().map_err(KeyAdminError::Random)?;
     let digest = text.digest();
     let made = KeyRecord {

@@ -191,6 +191,12 @@ impl Problem {
         Self::plain(Reason::KeyEnded, detail)
     }
 
+    /// The request concerns everything, and the caller is restricted.
+    pub fn concerns_everything() -> Self {
+        let detail = "This concerns everything, and the credential is restricted. Use a credential without restrictions.";
+        Self::plain(Reason::Forbidden, detail.to_owned())
+    }
+
     /// The caller sent more requests than it may.
     pub fn rate_limited(retry_after_seconds: u64) -> Self {
         let detail = format!(

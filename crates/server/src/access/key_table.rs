@@ -18,6 +18,10 @@ use stockhold_store::{Failure, Query, QueryResult, Request, Store};
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for the keys.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time of one round for the times of last use.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most times of last use that one round writes.
+const LAST_USES_AT_ONCE: usize = 16;
 /// Keys that are read at a time.
 const PAGE: usize = 256;
 /// How far the stored time of the last use may be behind, in microseconds.
@@ -56,10 +60,17 @@ impl KeyTableTask {
                 Err(error) => tracing::error!(id = record.key.id.as_str(), %error, "an API key is ignored"),
             }
         }
-        self.access.authenticator.refresh_keys(keys, at);
-        for (record, key) in stale {
-            self.write_last_use(record, &key).await;
+        if !records.is_empty() {
+            self.access.authenticator.require_credentials();
         }
+        self.access.authenticator.refresh_keys(keys, at);
+        // The rest follows in the next rounds. The table must not grow old meanwhile.
+        let writes = async {
+            for (record, key) in stale.into_iter().take(LAST_USES_AT_ONCE) {
+                self.write_last_use(record, &key).await;
+            }
+        };
+        let _ = tokio::time::timeout(WRITE_TIMEOUT, writes).await;
         Ok(())
     }
 

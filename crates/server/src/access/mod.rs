@@ -21,6 +21,9 @@ use stockhold_service::{
 /// How many lines a second the log gets about one refused credential.
 const LOG_LINES_PER_SECOND: u32 = 1;
 
+/// How many lines a second the log gets about all refused credentials.
+const ALL_LOG_LINES_PER_SECOND: u32 = 10;
+
 /// Access control, shared by all workers.
 pub(crate) struct Access {
     pub(crate) authenticator: Authenticator,
@@ -73,16 +76,31 @@ impl Access {
         }
     }
 
-    /// Takes tokens from the allowance of a caller. `None` when the caller has no limit.
-    pub(crate) fn count_request(&self, caller: &Caller, tokens: u32) -> Option<RateVerdict> {
-        let limit = match caller.principal.kind {
-            PrincipalKind::Root | PrincipalKind::Anonymous | PrincipalKind::System => return None,
-            PrincipalKind::Key(_) | PrincipalKind::Jwt | PrincipalKind::Hold(_) => {
-                caller.rate_limit.or(self.limits.principal)?
-            }
-        };
+    /// Takes a token from the allowance of a caller. `None` when the caller has no limit.
+    pub(crate) fn count_request(&self, caller: &Caller) -> Option<RateVerdict> {
+        Some(self.take_of_caller(caller, self.limit_of(caller)?, 1))
+    }
+
+    /// Takes the tokens of a batch beyond the one of its request. A batch takes the burst at most, so that it is possible
+    /// after a rest.
+    pub(crate) fn count_batch(&self, caller: &Caller, commands: usize) -> Option<RateVerdict> {
+        let limit = self.limit_of(caller)?;
+        let all = u32::try_from(commands).unwrap_or(u32::MAX).min(limit.burst());
+        Some(self.take_of_caller(caller, limit, all.saturating_sub(1)))
+    }
+
+    fn take_of_caller(&self, caller: &Caller, limit: RateLimit, tokens: u32) -> RateVerdict {
         let status = self.principals.take(caller.principal.actor.clone(), limit, tokens, self.now());
-        Some(RateVerdict { policy: "principal", limit, status })
+        RateVerdict { policy: "principal", limit, status }
+    }
+
+    fn limit_of(&self, caller: &Caller) -> Option<RateLimit> {
+        match caller.principal.kind {
+            PrincipalKind::Root | PrincipalKind::Anonymous | PrincipalKind::System => None,
+            PrincipalKind::Key(_) | PrincipalKind::Jwt | PrincipalKind::Hold(_) => {
+                caller.rate_limit.or(self.limits.principal)
+            }
+        }
     }
 
     /// Takes a token from the allowance of an address whose credential was refused. `None` when addresses are not
@@ -107,8 +125,12 @@ impl Access {
 
     /// Whether the log may get another line about this key id or issuer.
     pub(crate) fn may_log(&self, subject: &str) -> bool {
-        let once = RateLimit::new(LOG_LINES_PER_SECOND, 1);
-        once.is_ok_and(|limit| self.log_lines.take(subject.to_owned(), limit, 1, self.now()).allowed)
+        let may = |subject: &str, per_second: u32| {
+            let limit = RateLimit::new(per_second, per_second);
+            limit.is_ok_and(|limit| self.log_lines.take(subject.to_owned(), limit, 1, self.now()).allowed)
+        };
+        // No key id and no issuer is empty.
+        may(subject, LOG_LINES_PER_SECOND) && may("", ALL_LOG_LINES_PER_SECOND)
     }
 
     fn now(&self) -> Duration {

@@ -95,29 +95,39 @@ impl Worker {
         subject: Option<String>,
     ) -> RequestError {
         metrics::counter!("stockhold_credentials_refused_total", "reason" => fault.name()).increment(1);
+        let verdict =
+            self.access.count_refusal(client_address(head)).filter(|verdict| !verdict.status.allowed);
+        if let Some(verdict) = verdict {
+            return too_many_requests(verdict);
+        }
         if let Some(subject) = subject.filter(|subject| self.access.may_log(subject)) {
             tracing::warn!(credential = fault.name(), subject, "a credential was refused");
         }
-        match self.access.count_refusal(client_address(head)).filter(|verdict| !verdict.status.allowed) {
-            Some(verdict) => too_many_requests(verdict),
-            None => Problem::unauthenticated(fault, why).into(),
-        }
+        Problem::unauthenticated(fault, why).into()
     }
 
-    /// Takes tokens from the caller's rate limit. The headers of the answer show what is left.
-    pub(super) fn count_tokens(&self, context: RequestContext<'_>, tokens: u32) -> Result<(), RequestError> {
-        let Some(verdict) = self.access.count_request(context.caller, tokens) else { return Ok(()) };
-        if !verdict.status.allowed {
-            return Err(too_many_requests(verdict));
-        }
-        context.rate.set(Some(verdict));
-        Ok(())
+    /// Takes a token for a request. The headers of the answer show what is left.
+    pub(super) fn take_token(&self, context: RequestContext<'_>) -> Result<(), RequestError> {
+        heed_verdict(context, self.access.count_request(context.caller))
+    }
+
+    /// Takes the tokens of a batch of commands.
+    pub(super) fn take_batch_tokens(
+        &self,
+        context: RequestContext<'_>,
+        commands: usize,
+    ) -> Result<(), RequestError> {
+        heed_verdict(context, self.access.count_batch(context.caller, commands))
     }
 
     /// Refuses a route whose scope the caller lacks.
     pub(super) async fn check_scope(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
         let spec = route.id.spec();
         let scope = match spec.scope {
+            // The commands are judged one by one, and a hold token is for none of them.
+            RequiredScope::EachCommand if matches!(caller.principal.kind, PrincipalKind::Hold(_)) => {
+                return Err(missing_scope(Scope::ReservationsWrite));
+            }
             RequiredScope::Open | RequiredScope::EachCommand => return Ok(()),
             RequiredScope::One(scope) => scope,
         };
@@ -145,6 +155,15 @@ impl Worker {
             _ => Err(RequestError::wrong_answer()),
         }
     }
+}
+
+fn heed_verdict(context: RequestContext<'_>, verdict: Option<RateVerdict>) -> Result<(), RequestError> {
+    let Some(verdict) = verdict else { return Ok(()) };
+    if !verdict.status.allowed {
+        return Err(too_many_requests(verdict));
+    }
+    context.rate.set(Some(verdict));
+    Ok(())
 }
 
 /// The refusal of a caller that lacks a scope.

@@ -83,15 +83,9 @@ impl Worker {
     pub(super) async fn commands(&self, context: RequestContext<'_>, body: &[u8]) -> HandlerResult {
         let RequestContext { head, request_id, .. } = context;
         decode::no_idempotency_key(head.idempotency_key != super::request_head::SingleHeader::Absent)?;
-        let decoded = match decode::commands(head.query, body) {
-            Ok(decoded) => decoded,
-            Err(invalid) => {
-                self.count_tokens(context, 1)?;
-                return Err(invalid.into());
-            }
-        };
+        let decoded = decode::commands(head.query, body)?;
         let count = decoded.len();
-        self.count_tokens(context, u32::try_from(count).unwrap_or(u32::MAX).max(1))?;
+        self.take_batch_tokens(context, count)?;
         self.metrics.batch(count);
         let origin = origin(context);
         let mut envelopes = Vec::with_capacity(count);

@@ -2,7 +2,7 @@
 //! writes the records of the keys, and answers.
 //!
 //! A change is one commit with its event. After it, this instance knows the key at once. Other instances read a key that they do
-//! not know from the store, and refresh their table of keys every few seconds.
+//! not know from the store, and refresh their table of keys every second.
 
 use super::authorize::key_record_key;
 use super::commands::origin;

@@ -98,7 +98,7 @@ impl Worker {
             _ if restrictions.is_none() => Ok(true),
             Transition::Hold { hold, .. } => self.sees_reservation(principal, hold).await,
             Transition::Stock { item, .. } => Ok(restrictions.allows_item(&item.key)),
-            Transition::Sale { scope, .. } => Ok(missing_for_sale(restrictions, scope).is_none()),
+            Transition::Sale { scope, .. } => Ok(refusal_for_sale(restrictions, scope).is_none()),
         }
     }
 
@@ -219,8 +219,8 @@ pub(super) fn check_location(context: RequestContext<'_>, location: &str) -> Res
 
 /// Refuses a pause, or the state of pauses, that concerns more than the caller may see.
 pub(super) fn check_scope_of_sale(context: RequestContext<'_>, scope: &Scope) -> Result<(), RequestError> {
-    match missing_for_sale(&context.caller.principal.restrictions, scope) {
-        Some(missing) => Err(Problem::not_permitted(missing).into()),
+    match refusal_for_sale(&context.caller.principal.restrictions, scope) {
+        Some(problem) => Err(problem.into()),
         None => Ok(()),
     }
 }
@@ -269,12 +269,14 @@ fn missing_location(restrictions: &Restrictions, location: &str) -> Option<Missi
     (!allowed).then(|| MissingPermission::Location(Label::new(location).ok()))
 }
 
-fn missing_for_sale(restrictions: &Restrictions, scope: &Scope) -> Option<MissingPermission> {
-    match scope {
+/// The refusal of a pause, or of the state of pauses, that concerns more than the caller may see.
+fn refusal_for_sale(restrictions: &Restrictions, scope: &Scope) -> Option<Problem> {
+    let missing = match scope {
+        Scope::Everything if restrictions.is_none() => None,
         Scope::Everything if restrictions.locations.is_some() => Some(MissingPermission::Location(None)),
-        Scope::Everything if restrictions.channels.is_some() => Some(MissingPermission::Channel(None)),
-        Scope::Everything => None,
+        Scope::Everything => return Some(Problem::concerns_everything()),
         Scope::Location(location) => missing_location(restrictions, location.as_str()),
         Scope::Item(item) => missing_location(restrictions, item.location()),
-    }
+    };
+    missing.map(Problem::not_permitted)
 }

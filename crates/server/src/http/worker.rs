@@ -114,7 +114,7 @@ impl Worker {
         let rate = Cell::default();
         let served = std::pin::pin!(self.authorize_and_serve(head, found, body, request_id, &rate));
         let handled = or_panicked(served).await.unwrap_or_else(|| Err(RequestError::internal("a panic")));
-        let mut reply = match handled.and_then(|reply| self.with_budget(reply)) {
+        let mut reply = match handled.and_then(|reply| self.with_budget(head, reply)) {
             Ok(reply) => reply,
             Err(error) => {
                 error.log(head, found.ok(), request_id);
@@ -152,10 +152,7 @@ impl Worker {
             _ => self.authenticate(head).await?,
         };
         let context = RequestContext { head, request_id, caller: &caller, rate };
-        // A batch takes a token for each of its commands, once they are counted.
-        if !found.is_ok_and(|route| route.id == RouteId::RunCommands) {
-            self.count_tokens(context, 1)?;
-        }
+        self.take_token(context)?;
         let route = found.map_err(|error| match error {
             RouteError::UnknownPath => Problem::unknown_route(head.path).into(),
             RouteError::WrongMethod(allow) => {
@@ -178,10 +175,17 @@ impl Worker {
         allowed.then(|| Reply { headers: CrossOrigin::preflight(), ..reply::empty(204) })
     }
 
-    /// Reserves memory for a long answer, unless that was done before.
-    fn with_budget(&self, mut reply: Reply) -> HandlerResult {
+    /// Reserves memory for a long answer, unless that was done before. The answer to a request that may have changed something is
+    /// given in any case, because a refusal would say that nothing was done.
+    fn with_budget(&self, head: &RequestHead<'_>, mut reply: Reply) -> HandlerResult {
         if reply.body.len() >= COUNTED_REPLY_BYTES && reply.budget.is_none() {
-            reply.budget = Some(self.reserve_memory(reply.body.len())?);
+            reply.budget = Some(if matches!(head.method, "GET" | "HEAD") {
+                self.reserve_memory(reply.body.len())?
+            } else {
+                let mut budget = self.memory.guard();
+                budget.add(reply.body.len());
+                budget
+            });
         }
         Ok(reply)
     }

@@ -34,6 +34,8 @@ pub struct IssuerConfig {
 pub enum IssuerError {
     /// `issuer` or `audience` is empty.
     Empty(&'static str),
+    /// `issuer` has a `#`, which separates it from the caller's name in events.
+    Separator,
     /// An algorithm is not known, or needs a shared secret.
     Algorithm(String),
     /// There is no algorithm.
@@ -46,6 +48,7 @@ impl fmt::Display for IssuerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty(name) => write!(f, "{name} must not be empty"),
+            Self::Separator => f.write_str("issuer must not have a #"),
             Self::Algorithm(name) => write!(
                 f,
                 "algorithm {name:?} is not accepted; use RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA"
@@ -88,6 +91,9 @@ impl Issuer {
             if text.is_empty() {
                 return Err(IssuerError::Empty(name));
             }
+        }
+        if config.issuer.contains('#') {
+            return Err(IssuerError::Separator);
         }
         let mut algorithms = Vec::new();
         for name in &config.algorithms {

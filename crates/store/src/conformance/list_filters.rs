@@ -111,15 +111,16 @@ fn orders_of_one_batch(world: &mut dyn World) -> Checked {
     let case = &mut CaseContext::new(world);
     let item = case.create_item("a", 10)?;
     let order = case.maker.location("o");
-    let reserve = case.maker.wrap(maker::reserve(&[(&item, 1)]));
-    let id = reserve.fresh.reservation;
-    let confirm = case.maker.wrap(confirm_for(id, &order));
-    for answer in case.world.submit_in_order(vec![reserve, confirm]) {
-        ensure_matches!(answer, Ok(Outcome::Done(_)), "a reserve and its confirm");
+    let reserves = [(); 2].map(|()| case.maker.wrap(maker::reserve(&[(&item, 1)])));
+    let [first, second] = [0, 1].map(|n: usize| reserves[n].fresh.reservation);
+    // The one that was made last is confirmed first.
+    let confirms = [second, first].map(|id| case.maker.wrap(confirm_for(id, &order)));
+    for answer in case.world.submit_in_order(reserves.into_iter().chain(confirms).collect()) {
+        ensure_matches!(answer, Ok(Outcome::Done(_)), "reserves and their confirms");
     }
-    ensure_eq!(ids(&all(case.world, of_order(&order))?), [id], "the order");
+    ensure_eq!(ids(&all(case.world, of_order(&order))?), [first, second], "the order");
     case.world.restart();
-    ensure_eq!(ids(&all(case.world, of_order(&order))?), [id], "the order after a restart");
+    ensure_eq!(ids(&all(case.world, of_order(&order))?), [first, second], "the order after a restart");
     Ok(())
 }
 

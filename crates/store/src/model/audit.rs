@@ -51,12 +51,17 @@ pub fn check_successor(before: &NaiveState, after: &NaiveState) -> Result<(), St
     Ok(())
 }
 
+/// Whether nothing of an item is held or sold, as of every item that was just made.
+fn is_unused(item: &Item) -> bool {
+    (item.figures.held, item.figures.confirmed_sold, item.figures.active) == (0, 0, 0)
+}
+
 /// Whether an item was deleted and made again since.
 fn is_another(before: &Item, after: &Item) -> bool {
     // Deleted and made again at one instant: only its counters begin anew, with the first transition at the least.
     let begun_anew = after.version <= before.version
         && (after.figures.sequence < before.figures.sequence
-            || (after.figures.sequence == 1 && after.figures.at == after.created_at));
+            || (after.figures.sequence == 1 && after.figures.at == after.created_at && is_unused(after)));
     after.created_at != before.created_at || (begun_anew && before.figures.confirmed_sold == 0)
 }
 

@@ -181,6 +181,9 @@ fn own_reservations_only() {
         assert_eq!(seen.status, 200, "{seen:?}");
         assert!(!seen.text().contains(id(&foreign)), "{path}: {seen:?}");
     }
+    for call in [Call::post("/v1/sale/pause"), Call::post("/v1/sale/resume"), Call::get("/v1/sale")] {
+        assert_eq!(reason(&ask(&server, Some(&one), call)), (403, "forbidden".to_owned()));
+    }
     let unit = ask(&server, Some(ROOT), Call::get("/v1/inventory/hall/units/a"));
     assert!(unit.text().contains(id(&foreign)), "{unit:?}");
 }

@@ -98,6 +98,21 @@ fn a_principal_has_its_rate_limit() {
         (0..5).map(|_| ask(&server, Some(&key), Call::get("/v1/inventory")).status).collect();
     assert_eq!(statuses[..3], [200; 3]);
     assert!(statuses.contains(&429), "{statuses:?}");
+    // A batch takes a token for each command, one that is refused takes one too.
+    let other = super::key(&server, "other", &json!({ "scopes": ["inventory:write"] }));
+    let batch = || {
+        let set = json!({ "op": "set_stock", "sku": "tea", "total_units": 5 });
+        let body = json!({ "commands": [set.clone(), set.clone(), set] });
+        ask(&server, Some(&other), Call::post("/v1/commands").json(&body)).status
+    };
+    assert_eq!((batch(), batch()), (200, 429));
+    let third = super::key(&server, "third", &json!({ "scopes": ["inventory:write"] }));
+    let wrong = || {
+        let call = Call::post("/v1/commands").key("\"k\"").json(&json!({ "commands": [] }));
+        ask(&server, Some(&third), call).status
+    };
+    let refused: Vec<_> = (0..5).map(|_| wrong()).collect();
+    assert!(refused[0] == 400 && refused.contains(&429), "{refused:?}");
     // The root key has no limit.
     assert!((0..10).all(|_| ask(&server, Some(ROOT), Call::get("/v1/inventory")).status == 200));
 }

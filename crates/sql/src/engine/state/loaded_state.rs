@@ -173,8 +173,7 @@ impl LoadedState {
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
         changed_holds.sort_by_key(by_id);
-        let mut new_orders: Vec<&Hold> = self.holds.values().filter_map(confirmed_for_an_order).collect();
-        new_orders.sort_by_key(|hold| (hold.closing.as_ref().map(|closing| closing.at), hold.id));
+        let new_orders = effects.events.iter().filter_map(confirmed_for_an_order).collect();
         let (gone, come) = self.moved_lines();
         let pauses =
             self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
@@ -366,10 +365,10 @@ fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
     })
 }
 
-/// The reservation of an entry, if it was confirmed for an order by this batch.
-fn confirmed_for_an_order(entry: &LoadedEntry<Hold>) -> Option<&Hold> {
-    let was_closed = entry.before.as_ref().is_some_and(|hold| hold.closing.is_some());
-    entry.after.as_ref().filter(|hold| !was_closed && hold.order_id().is_some())
+/// The reservation that an event confirmed for an order. Events have the order of the confirms.
+fn confirmed_for_an_order(event: &Event) -> Option<&Hold> {
+    let Transition::Hold { change: HoldChange::Confirmed, hold, .. } = &event.transition else { return None };
+    hold.closing.as_ref().and_then(|closing| closing.order_id.as_ref()).map(|_| hold)
 }
 
 /// Splits changed entries into rows to insert and rows to update.

@@ -191,6 +191,11 @@ impl Shop for Bench {
         Self::alone(&[])
     }
 
+    // On MariaDB a claim of any units locks the entry of the index and then the row. A claim of named units locks the row and then
+    // the entry, and SKIP LOCKED does not skip a row that is locked after its entry. They met in 3 of about 45 runs beside other
+    // tests. The transaction that is rolled back is retried.
+    const CHANCE_DEADLOCKS: u64 = 2;
+
     fn deadlocks(&mut self) -> u64 {
         let deadlocks = self.session.status("Innodb_deadlocks").parse().unwrap();
         if deadlocks > 0 {
