@@ -23,6 +23,10 @@ use tokio::sync::oneshot;
 const FAILURE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the log says how far a start is.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a start tries to read the API keys.
+const KEYS_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause between these tries.
+const KEYS_RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Most connections that wait to be accepted.
 const BACKLOG: u32 = 4_096;
 /// How long a server with a failed store continues, so that its last answers are sent.
@@ -150,8 +154,14 @@ async fn start_access(
     let ids = IdSource::from_system().map_err(|error| exit::because(exit::FAILED, error))?;
     let (access, clock) = (Arc::clone(access), Arc::clone(clock));
     let mut key_table = KeyTableTask { access: Arc::clone(&access), store: store.store(), clock, ids };
-    if let Err(error) = key_table.refresh().await {
-        return Err(exit::because(exit::FAILED, format!("reading the API keys: {error}")));
+    let begun = Instant::now();
+    // A busy machine or database may need more than one try.
+    while let Err(error) = key_table.refresh().await {
+        if begun.elapsed() > KEYS_TIMEOUT {
+            return Err(exit::because(exit::FAILED, format!("reading the API keys: {error}")));
+        }
+        tracing::warn!(%error, "the API keys can't be read yet");
+        tokio::time::sleep(KEYS_RETRY_PAUSE).await;
     }
     if !access.authenticator.is_required() && !config.listen.ip().is_loopback() {
         let what = format!(
