@@ -2,7 +2,7 @@
 
 use crate::api_key::NewApiKey;
 use crate::client_address::network;
-use crate::key_record::{KeyId, KeyRecord};
+use crate::key_record::{KeyId, KeyRecord, UnknownParts};
 use crate::permission::MissingPermission;
 use crate::principal::{Principal, Restrictions};
 use crate::rate_limit::RateLimit;
@@ -114,6 +114,7 @@ pub fn create_key(caller: &Principal, spec: &NewKeySpec, now: Instant) -> Result
         revoked_at: None,
         rolled_from: None,
         digest,
+        unknown: UnknownParts::default(),
     };
     Ok((record, text))
 }

@@ -76,6 +76,15 @@ pub struct KeyRecord {
     /// The key that it replaced.
     pub rolled_from: Option<KeyId>,
     pub(crate) digest: KeyDigest,
+    /// What a later version stored beside this. It is written again as it was, and has no effect here.
+    pub(crate) unknown: UnknownParts,
+}
+
+/// Parts of a stored key that this version does not know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct UnknownParts {
+    scopes: Vec<String>,
+    members: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Why a stored key can't be read.
@@ -122,6 +131,8 @@ struct StoredKey {
     revoked_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rolled_from: Option<String>,
+    #[serde(flatten)]
+    unknown: serde_json::Map<String, serde_json::Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -133,11 +144,12 @@ impl KeyRecord {
     /// The bytes to store.
     pub fn to_bytes(&self) -> Vec<u8> {
         let texts = |labels: &Arc<[Label]>| labels.iter().map(ToString::to_string).collect();
+        let known_scopes = self.scopes.iter().map(|scope| scope.name().to_owned());
         let stored = StoredKey {
             digest: self.digest.to_hex(),
             name: self.name.to_string(),
             principal: self.principal.to_string(),
-            scopes: self.scopes.iter().map(|scope| scope.name().to_owned()).collect(),
+            scopes: known_scopes.chain(self.unknown.scopes.iter().cloned()).collect(),
             locations: self.restrictions.locations.as_ref().map(texts),
             channels: self.restrictions.channels.as_ref().map(texts),
             own_reservations_only: self.restrictions.own_reservations_only,
@@ -148,11 +160,12 @@ impl KeyRecord {
             last_used_at: self.last_used_at.map(Instant::micros),
             revoked_at: self.revoked_at.map(Instant::micros),
             rolled_from: self.rolled_from.map(|id| id.to_string()),
+            unknown: self.unknown.members.clone(),
         };
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
-    /// Reads stored bytes. A scope that this version does not know is left out.
+    /// Reads stored bytes. A scope or a member that this version does not know has no effect, and is kept for later versions.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyRecordError> {
         let stored: StoredKey =
             serde_json::from_slice(bytes).map_err(|error| KeyRecordError(error.to_string()))?;
@@ -160,6 +173,11 @@ impl KeyRecord {
             KeyDigest::from_hex(&stored.digest).ok_or_else(|| KeyRecordError("its digest".to_owned()))?;
         let networks =
             stored.allowed_cidrs.iter().map(|text| network(text)).collect::<Result<_, NetworkError>>();
+        let is_unknown = |name: &&String| Scope::from_name(name).is_err();
+        let unknown = UnknownParts {
+            scopes: stored.scopes.iter().filter(is_unknown).cloned().collect(),
+            members: stored.unknown,
+        };
         Ok(Self {
             key_id: KeyId::of(digest),
             name: label(&stored.name)?,
@@ -178,6 +196,7 @@ impl KeyRecord {
             revoked_at: stored.revoked_at.map(Instant::from_micros),
             rolled_from: stored.rolled_from.as_deref().and_then(KeyId::parse),
             digest,
+            unknown,
         })
     }
 

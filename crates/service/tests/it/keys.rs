@@ -238,3 +238,21 @@ fn hold_tokens_stand_for_one_reservation() {
     assert_eq!(caller.principal.kind, PrincipalKind::Hold(claims.reservation));
     assert!(caller.principal.scopes.is_empty());
 }
+
+#[test]
+fn what_a_later_version_stored_is_kept_and_grants_nothing() {
+    let root = Principal::root();
+    let (record, _) = create_key(&root, &spec(), at(0)).unwrap();
+    let mut stored: serde_json::Value = serde_json::from_slice(&record.to_bytes()).unwrap();
+    stored["scopes"].as_array_mut().unwrap().push("moon:write".into());
+    stored["curfew"] = serde_json::json!({ "from": 22 });
+    let read = KeyRecord::from_bytes(stored.to_string().as_bytes()).unwrap();
+    assert_eq!(read.scopes, record.scopes);
+    let mut used = read.clone();
+    used.last_used_at = Some(at(9));
+    for rewritten in [used, revoke_key(&read, at(9)), roll_key(&root, &read, 0, at(9)).unwrap().0.0] {
+        let again: serde_json::Value = serde_json::from_slice(&rewritten.to_bytes()).unwrap();
+        assert_eq!(again["scopes"], stored["scopes"]);
+        assert_eq!(again["curfew"], stored["curfew"]);
+    }
+}
