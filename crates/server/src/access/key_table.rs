@@ -1,5 +1,5 @@
 //! The table of API keys: a task reads all keys of the store again and again, so that a key that another instance has revoked
-//! ends here too. The same task writes when keys were last used.
+//! ends here too. The same task writes when keys were last used, and deletes keys that ended longer ago than lists show.
 
 use super::{Access, store_call};
 use std::convert::Infallible;
@@ -18,10 +18,10 @@ use stockhold_store::{Failure, Query, QueryResult, Request, Store};
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for the keys.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest time of one round for the times of last use.
+/// Longest time of one round for its writes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Most times of last use that one round writes.
-const LAST_USES_AT_ONCE: usize = 16;
+/// Most times of last use that one round writes, and most keys that it deletes.
+const WRITES_AT_ONCE: usize = 16;
 /// Keys that are read at a time.
 const PAGE: usize = 256;
 /// How far the stored time of the last use may be behind, in microseconds.
@@ -45,10 +45,11 @@ impl KeyTableTask {
             .await
             .unwrap_or_else(|_| Err(Failure::Unavailable("the API keys were not read in time".to_owned())))?;
         let mut keys = Vec::with_capacity(records.len());
-        let mut stale = Vec::new();
+        let (mut stale, mut long_ended) = (Vec::new(), Vec::new());
         for record in &records {
             let Some(value) = &record.value else { continue };
             match KeyRecord::from_bytes(value.as_bytes()) {
+                Ok(key) if !key.is_listed(at) => long_ended.push(record),
                 Ok(key) => {
                     if let Some(used) = self.unwritten_use(&key) {
                         let mut used_key = key.clone();
@@ -66,8 +67,11 @@ impl KeyTableTask {
         self.access.authenticator.refresh_keys(keys, at);
         // The rest follows in the next rounds. The table must not grow old meanwhile.
         let writes = async {
-            for (record, key) in stale.into_iter().take(LAST_USES_AT_ONCE) {
-                self.write_last_use(record, &key).await;
+            for (record, key) in stale.into_iter().take(WRITES_AT_ONCE) {
+                self.write(record, RecordValue::new(&key.to_bytes()).ok()).await;
+            }
+            for record in long_ended.into_iter().take(WRITES_AT_ONCE) {
+                self.write(record, None).await;
             }
         };
         let _ = tokio::time::timeout(WRITE_TIMEOUT, writes).await;
@@ -103,14 +107,13 @@ impl KeyTableTask {
         (used.micros().saturating_sub(written.micros()) >= LAST_USED_LAG_MICROS).then_some(used)
     }
 
-    /// Writes the use of a key. If somebody else has changed the key meanwhile, the next round tries again.
-    async fn write_last_use(&mut self, record: &Record, key: &KeyRecord) {
-        let Ok(value) = RecordValue::new(&key.to_bytes()) else { return };
+    /// Writes the record of a key, or deletes it. If somebody else has changed it meanwhile, the next round tries again.
+    async fn write(&mut self, record: &Record, value: Option<RecordValue>) {
         let now = self.clock.now();
         let command = Command::SetRecord(SetRecord {
             key: record.key.clone(),
             expected_version: record.version,
-            value: Some(value),
+            value,
             change: RecordChange::Silent,
         });
         let request_id = RequestId::Made(EventId::new(now, self.ids.random()).as_u128());
@@ -121,7 +124,7 @@ impl KeyTableTask {
             origin: Origin { actor: Principal::system().actor, request_id, trace: None },
         };
         if let Err(error) = store_call::call(&*self.store, Request::Command(Box::new(envelope))).await {
-            tracing::debug!(%error, "the last use of an API key was not written");
+            tracing::debug!(%error, "the record of an API key was not written");
         }
     }
 }
