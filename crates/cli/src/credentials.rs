@@ -81,9 +81,11 @@ fn key_variable() -> &'static str {
     if variable(API_KEY).is_some() { API_KEY } else { API_KEY_FILE }
 }
 
-/// A variable that is set. An empty one counts as not set.
+/// A variable that is set. An empty one counts as not set. In one that is not UTF-8, a sign stands for each part that is not, so
+/// that it is refused and not ignored.
 fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    Some(value.to_string_lossy().into_owned())
 }
 
 /// Whether what is sent to this address can be read on the way.

@@ -139,7 +139,8 @@ impl KeysCommand {
             Self::Show(id) => Ok(ApiRequest::get(id.path(""), show::key)),
             Self::Roll(roll) => {
                 let body = json!({ "expire_old_in_seconds": roll.expire_old_in });
-                ApiRequest::post(roll.id.path("/roll"), body, new_key).keyed(roll.key.key.as_ref())
+                let request = ApiRequest::post(roll.id.path("/roll"), body, new_key);
+                ApiRequest { check: Some(has_key), ..request }.keyed(roll.key.key.as_ref())
             }
             Self::Revoke(id) => {
                 let revoked = |_: &Value| "revoked\n".to_owned();
@@ -164,7 +165,8 @@ impl CreateArgs {
             "allowed_cidrs": some(&self.allow_cidr),
             "rate_limit": rate_limit.map(|(per_second, burst)| json!({ "per_second": per_second, "burst": burst })),
         });
-        ApiRequest::post(KEYS.to_owned(), named(body), new_key).keyed(self.key.key.as_ref())
+        let request = ApiRequest::post(KEYS.to_owned(), named(body), new_key);
+        ApiRequest { check: Some(has_key), ..request }.keyed(self.key.key.as_ref())
     }
 }
 
@@ -182,11 +184,26 @@ fn new_key(value: &Value) -> String {
             eprintln!("the key follows on standard output. Keep it: it can not be shown again");
             format!("{key}\n")
         }
-        None => {
-            eprintln!(
-                "the key itself was in the first answer only. If you do not have it, revoke it and create another one"
-            );
-            String::new()
-        }
+        None => String::new(),
+    }
+}
+
+/// Fails when the answer has no key, so that a script does not go on with an empty one.
+fn has_key(value: &Value) -> Result<(), String> {
+    match value["key"].as_str() {
+        Some(_) => Ok(()),
+        None => Err("the key itself was in the first answer only. If you do not have it, revoke it and create another one"
+            .to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_the_key_is_a_failure() {
+        assert!(has_key(&json!({ "key_id": "key_1" })).unwrap_err().contains("revoke it"));
+        assert_eq!(has_key(&json!({ "key_id": "key_1", "key": "sh_live_x" })), Ok(()));
     }
 }

@@ -132,6 +132,9 @@ enum StockCommand {
     List(requests::ListItemsArgs),
 }
 
+/// Says what is wrong with an answer.
+type CheckAnswer = fn(&Value) -> Result<(), String>;
+
 /// A request, and how its answer is shown.
 pub(super) struct ApiRequest {
     method: &'static str,
@@ -140,15 +143,17 @@ pub(super) struct ApiRequest {
     if_match: Option<u64>,
     key: Option<String>,
     show: fn(&Value) -> String,
+    /// What is wrong with an answer that lacks what the command was run for.
+    check: Option<CheckAnswer>,
 }
 
 impl ApiRequest {
     fn get(path: String, show: fn(&Value) -> String) -> Self {
-        Self { method: "GET", path, body: None, if_match: None, key: None, show }
+        Self { method: "GET", path, body: None, if_match: None, key: None, show, check: None }
     }
 
     fn post(path: String, body: Value, show: fn(&Value) -> String) -> Self {
-        Self { method: "POST", path, body: Some(body), if_match: None, key: None, show }
+        Self { method: "POST", path, body: Some(body), if_match: None, key: None, show, check: None }
     }
 
     /// Adds the caller's idempotency key, or a new one.
@@ -237,7 +242,10 @@ fn show_answer(json: bool, request: &ApiRequest, raw: &Raw) -> ExitCode {
     match value {
         Ok(value) => {
             print!("{}", (request.show)(&value));
-            ExitCode::from(exit::DONE)
+            match request.check.map_or(Ok(()), |check| check(&value)) {
+                Ok(()) => ExitCode::from(exit::DONE),
+                Err(why) => exit::because(exit::FAILED, why),
+            }
         }
         Err(error) => exit::because(exit::FAILED, format!("the answer is not JSON: {error}")),
     }
