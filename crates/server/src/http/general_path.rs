@@ -123,6 +123,7 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: IpAddr, request: Request<I
         path: parts.uri.path(),
         query: parts.uri.query(),
         needs_host: matches!(parts.version, Version::HTTP_11 | Version::HTTP_2),
+        is_multiplexed: parts.version == Version::HTTP_2,
         now: worker.clock.now(),
         client: Some(client_address(worker, peer, &parts.headers)),
         ..RequestHead::default()

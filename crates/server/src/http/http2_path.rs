@@ -5,7 +5,6 @@
 
 use super::general_path::{GeneralReply, answer, bytes, head};
 use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
-use super::reply;
 use super::stream::EventStream;
 use super::transport::Transport;
 use super::unsent::Unsent;
@@ -26,8 +25,6 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use stockhold_api::problem::Problem;
-use stockhold_store::Failure;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -38,8 +35,6 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Bytes of a response after which its next piece has to wait.
 const SEND_BUFFER: usize = 64 * 1024;
-/// Answers to reads are counted in the shared memory from this length, because a connection may have many at a time.
-const COUNTED_BYTES: usize = 4 * 1024;
 /// How often a client is asked whether it is still there, and how long its answer may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -103,15 +98,7 @@ async fn respond(
 ) -> Response<Http2Body> {
     let method = request.method().clone();
     let GeneralReply { mut reply, request_id, .. } = answer(worker, peer, request).await;
-    let mut budget = reply.budget.take();
-    if method == Method::GET && reply.body.len() >= COUNTED_BYTES && budget.is_none() {
-        let mut guard = worker.memory.guard();
-        if guard.grow(reply.body.len()) {
-            budget = Some(guard);
-        } else {
-            reply = reply::problem(&Problem::from(&Failure::Overloaded), &request_id, None);
-        }
-    }
+    let budget = reply.budget.take();
     let mut response = head(&mut reply, &request_id);
     if let Some(stream) = reply.stream {
         return response.map(|()| Http2Body::stream(stream));

@@ -11,6 +11,8 @@ const _: () = assert!(BUDGET_BYTES >= 4 * stockhold_api::decode::COMMANDS_BODY_B
 
 /// Shorter answers are not counted.
 pub(super) const COUNTED_REPLY_BYTES: usize = 64 * 1024;
+/// The same for an answer on a connection that may have many at a time.
+pub(super) const COUNTED_STREAM_REPLY_BYTES: usize = 4 * 1024;
 
 /// The budget that all workers share.
 #[derive(Clone, Debug, Default)]

@@ -162,6 +162,7 @@ impl PlainRequest {
             client: Some(proxies.client_address(peer, self.forwarded.iter().map(part))),
             is_preflight: false,
             needs_host: true,
+            is_multiplexed: false,
             now,
         }
     }

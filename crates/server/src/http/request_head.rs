@@ -6,6 +6,7 @@ use stockhold_api::decode::Invalid;
 use stockhold_domain::{Instant, Label, RequestId, Trace};
 
 /// The head of a request. All values are as they were received.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a request")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestHead<'a> {
     pub(super) method: &'a str,
@@ -26,6 +27,8 @@ pub(super) struct RequestHead<'a> {
     pub(super) is_preflight: bool,
     /// Whether exactly one `Host` header is required, as in HTTP/1.1 (RFC 9112, 3.2).
     pub(super) needs_host: bool,
+    /// Whether the connection may have many requests at a time, as in HTTP/2.
+    pub(super) is_multiplexed: bool,
     /// Whether the last `Accept-Encoding` header allows gzip.
     pub(super) accepts_gzip: bool,
     /// The time when it was read. The clock is read once for each request.

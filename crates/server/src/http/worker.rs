@@ -3,7 +3,7 @@
 use super::authorize;
 use super::document;
 use super::event_tailer::EventTailer;
-use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, MemoryBudget};
+use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, COUNTED_STREAM_REPLY_BYTES, MemoryBudget};
 use super::metrics::RouteMetrics;
 use super::origin;
 use super::pending_replies::PendingReplies;
@@ -178,7 +178,8 @@ impl Worker {
     /// Reserves memory for a long answer, unless that was done before. The answer to a request that may have changed something is
     /// given in any case, because a refusal would say that nothing was done.
     fn with_budget(&self, head: &RequestHead<'_>, mut reply: Reply) -> HandlerResult {
-        if reply.body.len() >= COUNTED_REPLY_BYTES && reply.budget.is_none() {
+        let counted_from = if head.is_multiplexed { COUNTED_STREAM_REPLY_BYTES } else { COUNTED_REPLY_BYTES };
+        if reply.body.len() >= counted_from && reply.budget.is_none() {
             reply.budget = Some(if matches!(head.method, "GET" | "HEAD") {
                 self.reserve_memory(reply.body.len())?
             } else {
