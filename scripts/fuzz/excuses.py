@@ -15,6 +15,7 @@ LONG = "é" * 65
 SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
 REFUSED = [
     ("PUT", "inventory/new", {}),
+    ("PUT", "inventory/seats", {"mode": "units", "total_units": 1}),
     ("PUT", "inventory/new", {"total_units": 1, "metadata": {"a": "b" * 2100}}),
     ("POST", "inventory/tea/adjust", {"delta": 9007199254740991, "reason": "more"}),
     ("POST", "inventory/hall/units", {"units": [SEAT]}),

@@ -40,6 +40,8 @@ NOT_IN_A_SCHEMA = [
     (r"/Idempotency-Key", r"is not UTF-8"),
     # What a new item needs.
     (r"/total_units", r"is missing: a new item has to say how many units there are"),
+    # An item whose units have ids has the total that follows from them.
+    (r"/total_units", r"must be left out if units have ids: they are added one by one"),
     # What the units say that are there.
     (r"/units/\d+", r"is there already and is another: .*; a unit is never changed, retire it first"),
     (r"/units/\d+/unit_id", r"is named twice: .*"),
