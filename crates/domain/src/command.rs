@@ -2,6 +2,7 @@
 //! idempotency key and of the request, and the caller. Invalid combinations have no representation where that is
 //! possible.
 
+use crate::event::Disposition;
 use crate::hold::ReserveTerms;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode};
@@ -60,6 +61,8 @@ pub struct GeneratedIds {
 pub struct Origin {
     /// The principal.
     pub actor: Label,
+    /// The API key that the caller used, if it used one.
+    pub key_id: Option<u128>,
     /// The request's id.
     pub request_id: RequestId,
     /// The caller's trace.
@@ -88,7 +91,21 @@ pub enum Command {
     Release(Release),
     /// Move the deadline of a hold.
     Extend(Extend),
-    /// Put sold units back into stock.
+    /// Change the lines, the deadline or the metadata of a hold.
+    Amend(Amend),
+    /// Change who a hold is for.
+    Transfer(Transfer),
+    /// Move some lines of a hold into a new one.
+    Split(Split),
+    /// Add the lines of other holds to a hold.
+    Merge(Merge),
+    /// Keep a hold while its payment is under way.
+    OpenPayment(OpenPayment),
+    /// End the payment window of a hold.
+    ClosePayment(ClosePayment),
+    /// Record that sold units left the shelf.
+    Fulfil(Fulfil),
+    /// Put sold units back into stock, or write them off.
     Return(Return),
     /// Create an item, or set its stock and settings.
     SetStock(SetStock),
@@ -249,6 +266,20 @@ pub struct Confirm {
     pub id: ReservationId,
     /// The order that the reservation becomes.
     pub order_id: Option<Label>,
+    /// The payment. While a payment window is open, it must be the payment of the window.
+    pub payment_id: Option<Label>,
+    /// What happens when the reservation has expired.
+    pub if_expired: IfExpired,
+}
+
+/// What a confirm does when the reservation has expired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfExpired {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// A new reservation takes the same units again and is confirmed in the same commit.
+    Reacquire,
 }
 
 /// See [`Command::Release`].
@@ -265,8 +296,95 @@ pub struct Release {
 pub struct Extend {
     /// Which reservation.
     pub id: ReservationId,
-    /// Time to live from now.
+    /// Time to live from now. The deadline never passes the reservation's latest one.
     pub ttl: Seconds,
+}
+
+/// See [`Command::Amend`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Amend {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// All of its lines afterwards. `None` keeps the lines.
+    pub basket: Option<Basket>,
+    /// What happens to a line for which too little stock is available.
+    pub fulfilment: Fulfilment,
+    /// Time to live from now, as in [`Extend`]. `None` keeps the deadline.
+    pub ttl: Option<Seconds>,
+    /// The caller's own data.
+    pub metadata: Patch<Arc<str>>,
+    /// The precondition on the version of the reservation.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::Transfer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// The new owner. `None` keeps the owner.
+    pub owner_id: Option<Label>,
+    /// The buyer.
+    pub customer_id: Patch<Label>,
+    /// The buyer's session.
+    pub session_id: Patch<Label>,
+    /// The precondition on the version of the reservation.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::Split`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// The lines of the new reservation. Where units have ids, a line names units or takes the first of the line's.
+    pub lines: Basket,
+    /// The precondition on the version of the reservation.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::Merge`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The reservation that gets the lines.
+    pub id: ReservationId,
+    /// The reservations that give their lines and end: 1 to [`crate::limits::MERGE_SOURCES`], each once and not `id`.
+    pub from: Box<[ReservationId]>,
+    /// The precondition on the version of the reservation `id`.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::OpenPayment`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenPayment {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// The payment, as the caller names it.
+    pub payment_id: Label,
+    /// Length of the window from now. Without it: [`Seconds::DEFAULT_PAYMENT`] or the longest that the items allow, if that is less.
+    pub window: Option<Seconds>,
+    /// The precondition on the version of the reservation.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::ClosePayment`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosePayment {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// The payment whose window is closed. `None` means the open one.
+    pub payment_id: Option<Label>,
+    /// Why.
+    pub reason: Option<Label>,
+}
+
+/// See [`Command::Fulfil`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fulfil {
+    /// Which reservation.
+    pub id: ReservationId,
+    /// The units that left the shelf.
+    pub selection: SaleSelection,
 }
 
 /// See [`Command::Return`].
@@ -275,15 +393,28 @@ pub struct Return {
     /// Which reservation.
     pub id: ReservationId,
     /// The units that are returned.
-    pub selection: ReturnSelection,
+    pub selection: SaleSelection,
+    /// Which of them come first. `None` means: those that have not left the shelf, then the others.
+    pub from: Option<ReturnFrom>,
+    /// What becomes of the units.
+    pub disposition: Disposition,
     /// Why.
     pub reason: Label,
 }
 
-/// The units that are returned.
+/// Restricts a return to some of the sold units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnFrom {
+    /// Units that have not left the shelf.
+    Unfulfilled,
+    /// Units that have left the shelf.
+    Fulfilled,
+}
+
+/// The sold units of a reservation that a command moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReturnSelection {
-    /// All units that were not returned before.
+pub enum SaleSelection {
+    /// All that the command can move.
     All,
     /// A quantity of each of these items, or named units of it.
     Lines(Basket),
@@ -291,7 +422,7 @@ pub enum ReturnSelection {
     Units(Vec<Label>),
 }
 
-/// A change of one optional setting of an item.
+/// A change of one optional value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
     /// Keep the current value. A new item has none.
@@ -331,6 +462,8 @@ pub struct SetStock {
     /// Units that exist, at most [`crate::limits::TOTAL_UNITS`]. Without it, an existing item keeps its total. An item
     /// whose units have ids has exactly as many as it has ids, so another total is refused.
     pub total_units: Option<u64>,
+    /// A count of the shelf in place of `total_units`.
+    pub shelf: Option<ShelfCount>,
     /// Whether units have ids. Without it, a new item is counted.
     pub mode: Option<Mode>,
     /// Units that are kept back from sale.
@@ -339,30 +472,42 @@ pub struct SetStock {
     pub default_ttl: Patch<Seconds>,
     /// Longest hold.
     pub max_hold: Patch<Seconds>,
+    /// How long payment windows may keep a hold.
+    pub max_payment: Patch<Seconds>,
     /// The caller's own data.
     pub metadata: Patch<Arc<str>>,
     /// The precondition of the change.
     pub expected: Option<Precondition>,
 }
 
-/// The state that an item must have for a change to be made.
+/// How many units were counted on the shelf, and which shipments the count knows of. The total is the sum of both, so that
+/// nothing is counted twice that was shipped after the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShelfCount {
+    /// Units on the shelf.
+    pub on_hand: u64,
+    /// The item's `fulfilled` as it was read for the count. An existing item needs it; a new one has none.
+    pub fulfilled_seen: Option<u64>,
+}
+
+/// The state that an item or a reservation must have for a change to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// The item does not exist.
+    /// It does not exist.
     Absent,
-    /// The item exists, in any version.
+    /// It exists, in any version.
     Exists,
-    /// The item exists in one of these versions. An empty list matches no item.
+    /// It exists in one of these versions. An empty list matches nothing.
     VersionIn(Box<[u64]>),
 }
 
 impl Precondition {
-    /// The item exists in this version.
+    /// It exists in this version.
     pub fn version(version: u64) -> Self {
         Self::VersionIn([version].into())
     }
 
-    /// Whether an item of this version fulfils the condition. `None` stands for an item that does not exist.
+    /// Whether something of this version fulfils the condition. `None` stands for what does not exist.
     pub fn is_met(&self, version: Option<u64>) -> bool {
         match (self, version) {
             (Self::Absent, version) => version.is_none(),

@@ -1,6 +1,6 @@
 //! The kinds of commands and their properties: one table for stores, metrics and tests.
 
-use crate::command::Command;
+use crate::command::{Basket, Command};
 use crate::id::ReservationId;
 use crate::item::ItemKey;
 use crate::state::Scope;
@@ -16,6 +16,20 @@ pub enum CommandKind {
     Release,
     /// See [`Command::Extend`].
     Extend,
+    /// See [`Command::Amend`].
+    Amend,
+    /// See [`Command::Transfer`].
+    Transfer,
+    /// See [`Command::Split`].
+    Split,
+    /// See [`Command::Merge`].
+    Merge,
+    /// See [`Command::OpenPayment`].
+    OpenPayment,
+    /// See [`Command::ClosePayment`].
+    ClosePayment,
+    /// See [`Command::Fulfil`].
+    Fulfil,
     /// See [`Command::Return`].
     Return,
     /// See [`Command::SetStock`].
@@ -38,11 +52,18 @@ pub enum CommandKind {
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 20] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
         Self::Extend,
+        Self::Amend,
+        Self::Transfer,
+        Self::Split,
+        Self::Merge,
+        Self::OpenPayment,
+        Self::ClosePayment,
+        Self::Fulfil,
         Self::Return,
         Self::SetStock,
         Self::AdjustStock,
@@ -61,6 +82,13 @@ impl CommandKind {
             Self::Confirm => "confirm",
             Self::Release => "release",
             Self::Extend => "extend",
+            Self::Amend => "amend",
+            Self::Transfer => "transfer",
+            Self::Split => "split",
+            Self::Merge => "merge",
+            Self::OpenPayment => "open_payment",
+            Self::ClosePayment => "close_payment",
+            Self::Fulfil => "fulfil",
             Self::Return => "return",
             Self::SetStock => "set_stock",
             Self::AdjustStock => "adjust_stock",
@@ -80,6 +108,13 @@ impl CommandKind {
             | Self::Confirm
             | Self::Release
             | Self::Extend
+            | Self::Amend
+            | Self::Transfer
+            | Self::Split
+            | Self::Merge
+            | Self::OpenPayment
+            | Self::ClosePayment
+            | Self::Fulfil
             | Self::Return
             | Self::AdjustStock
             | Self::DeleteItem
@@ -97,6 +132,13 @@ impl Command {
             Self::Confirm(_) => CommandKind::Confirm,
             Self::Release(_) => CommandKind::Release,
             Self::Extend(_) => CommandKind::Extend,
+            Self::Amend(_) => CommandKind::Amend,
+            Self::Transfer(_) => CommandKind::Transfer,
+            Self::Split(_) => CommandKind::Split,
+            Self::Merge(_) => CommandKind::Merge,
+            Self::OpenPayment(_) => CommandKind::OpenPayment,
+            Self::ClosePayment(_) => CommandKind::ClosePayment,
+            Self::Fulfil(_) => CommandKind::Fulfil,
             Self::Return(_) => CommandKind::Return,
             Self::SetStock(_) => CommandKind::SetStock,
             Self::AdjustStock(_) => CommandKind::AdjustStock,
@@ -109,12 +151,19 @@ impl Command {
         }
     }
 
-    /// The existing reservation that the command names.
+    /// The existing reservation that the command names. A merge names more, as its sources.
     pub const fn reservation(&self) -> Option<ReservationId> {
         match self {
             Self::Confirm(confirm) => Some(confirm.id),
             Self::Release(release) => Some(release.id),
             Self::Extend(extend) => Some(extend.id),
+            Self::Amend(command) => Some(command.id),
+            Self::Transfer(command) => Some(command.id),
+            Self::Split(command) => Some(command.id),
+            Self::Merge(command) => Some(command.id),
+            Self::OpenPayment(command) => Some(command.id),
+            Self::ClosePayment(command) => Some(command.id),
+            Self::Fulfil(command) => Some(command.id),
             Self::Return(command) => Some(command.id),
             Self::Reserve(_)
             | Self::SetStock(_)
@@ -124,6 +173,32 @@ impl Command {
             | Self::RetireUnit(_)
             | Self::SetSale(_)
             | Self::Sweep
+            | Self::SetRecord(_) => None,
+        }
+    }
+
+    /// The lines that the command asks for. Its reservation gets them if they are available.
+    pub const fn basket(&self) -> Option<&Basket> {
+        match self {
+            Self::Reserve(reserve) => Some(&reserve.basket),
+            Self::Amend(amend) => amend.basket.as_ref(),
+            Self::Sweep
+            | Self::Confirm(_)
+            | Self::Release(_)
+            | Self::Extend(_)
+            | Self::Transfer(_)
+            | Self::Split(_)
+            | Self::Merge(_)
+            | Self::OpenPayment(_)
+            | Self::ClosePayment(_)
+            | Self::Fulfil(_)
+            | Self::Return(_)
+            | Self::SetStock(_)
+            | Self::AdjustStock(_)
+            | Self::DeleteItem(_)
+            | Self::AddUnits(_)
+            | Self::RetireUnit(_)
+            | Self::SetSale(_)
             | Self::SetRecord(_) => None,
         }
     }
@@ -145,6 +220,13 @@ impl Command {
             | Self::Confirm(_)
             | Self::Release(_)
             | Self::Extend(_)
+            | Self::Amend(_)
+            | Self::Transfer(_)
+            | Self::Split(_)
+            | Self::Merge(_)
+            | Self::OpenPayment(_)
+            | Self::ClosePayment(_)
+            | Self::Fulfil(_)
             | Self::Return(_)
             | Self::Sweep
             | Self::SetRecord(_) => None,

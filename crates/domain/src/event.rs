@@ -2,7 +2,7 @@
 //! itself, because the rules may have changed before it is read.
 
 use crate::command::Origin;
-use crate::hold::{Hold, Line, Status};
+use crate::hold::{Hold, Line, PaymentState, Status};
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
 use crate::item::{Item, ItemKey, StockCounters};
 use crate::label::Label;
@@ -10,10 +10,9 @@ use crate::limits::RECORD_BYTES_PER_LINE;
 use crate::record::{Record, RecordChange, RecordKey};
 use crate::state::Scope;
 use crate::time::Instant;
-use crate::unit::{Unit, UnitStatus};
+use crate::unit::{LineUnit, Unit};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 /// A change that was committed. It is appended in the same commit as its effect and never changed. It carries the
 /// state after the change, so recovery only calls [`crate::State::apply`] and runs no rule.
@@ -38,7 +37,8 @@ pub enum Transition {
     Hold {
         /// The kind of change.
         change: HoldChange,
-        /// The reservation after it.
+        /// The reservation after it. Lines that a change removed stand at its end, with no units: [`Hold::without_removed_lines`] is
+        /// the reservation as it stands.
         hold: Hold,
         /// The counters of the items of its lines after it, in the order of the lines.
         figures: Box<[StockCounters]>,
@@ -72,8 +72,12 @@ impl Transition {
     /// Its weight in a batch beyond one event: the number of lines and of units with ids, or the length of a record.
     pub fn weight(&self) -> u64 {
         match self {
-            Self::Hold { hold, .. } => hold.weight(),
+            Self::Hold { change, hold, .. } => {
+                let released = change.line_changes().unwrap_or_default().iter();
+                hold.weight() + released.map(|line| line.released.len() as u64).sum::<u64>()
+            }
             Self::Stock { change: StockChange::UnitsAdded(units), .. } => units.len() as u64,
+            Self::Stock { change: StockChange::UnitsRetired(units), .. } => units.len() as u64,
             Self::Stock { .. } | Self::Sale { .. } => 0,
             Self::Record { record, .. } => record
                 .value
@@ -88,45 +92,164 @@ impl Transition {
 pub enum HoldChange {
     /// It was created.
     Created,
+    /// Its lines, its deadline or its metadata were changed.
+    Amended {
+        /// What each line was before, in the order of the lines. Lines that were removed stand at the end.
+        lines: Box<[LineChange]>,
+    },
+    /// Its owner, customer or session changed.
+    Transferred {
+        /// Who it was for before.
+        from: Box<Parties>,
+    },
+    /// Some of its lines left it for a new reservation.
+    Split {
+        /// What each line was before, as in `Amended`.
+        lines: Box<[LineChange]>,
+        /// The new reservation.
+        into: ReservationId,
+    },
+    /// It was created from lines of another reservation.
+    CreatedBySplit,
+    /// The lines of other reservations were added to it.
+    Merged {
+        /// What each line was before, as in `Amended`.
+        lines: Box<[LineChange]>,
+        /// The other reservations.
+        from: Box<[ReservationId]>,
+    },
+    /// Its lines were added to another reservation, and it ended.
+    MergedAway,
     /// Its deadline moved.
     Extended,
+    /// A payment window was opened, or an open one was prolonged.
+    PaymentOpened {
+        /// Whether the window was open before.
+        prolonged: bool,
+    },
+    /// Its payment window was closed.
+    PaymentClosed {
+        /// The reason that the caller gave.
+        reason: Option<Label>,
+    },
     /// It was confirmed: its units are sold.
     Confirmed,
     /// It was released.
     Cancelled,
     /// It expired.
     Expired,
+    /// It had expired, and a new reservation took the same units again.
+    Replaced,
+    /// Sold units left the shelf.
+    Fulfilled {
+        /// What left of each line, in the order of the lines.
+        lines: Box<[MovedUnits]>,
+    },
     /// Sold units were returned.
     Returned {
-        /// Number of returned units of each line, in the order of the lines.
-        quantities: Vec<u32>,
-        /// The returned units of each line, by their places in it. Empty when no line has units with ids.
-        units: Box<[Box<[u32]>]>,
+        /// What was returned of each line, in the order of the lines.
+        lines: Box<[MovedUnits]>,
+        /// Number of those units of each line that had left the shelf, in the same order.
+        fulfilled: Box<[u32]>,
+        /// What became of the units.
+        disposition: Disposition,
         /// The reason that the caller gave.
         reason: Label,
     },
 }
 
+/// Who a reservation is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parties {
+    /// The owner.
+    pub owner_id: Label,
+    /// The buyer.
+    pub customer_id: Option<Label>,
+    /// The buyer's session.
+    pub session_id: Option<Label>,
+}
+
+/// What a line was before a change of its reservation's lines. The line itself is the one after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineChange {
+    /// Its units; 0 when the line is new.
+    pub quantity_before: u32,
+    /// Number of units with ids that it kept. They are the first of its units. The others are new.
+    pub kept: u32,
+    /// Units with ids that it gave back, with their versions after that.
+    pub released: Box<[LineUnit]>,
+}
+
+/// The sold units of a line that a transition moves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MovedUnits {
+    /// Number of units.
+    pub quantity: u32,
+    /// Their places in the line, where units have ids.
+    pub places: Box<[u32]>,
+}
+
+/// What becomes of returned units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Disposition {
+    /// They can be sold again.
+    #[default]
+    Restock,
+    /// They are lost: the item's total is lowered in the same commit.
+    WriteOff,
+}
+
 impl HoldChange {
-    /// The effect on the counters of the item of one line. `number` is the line's place in the reservation, from 0.
+    /// The effect on the counters of the item of one line of the reservation after the change. `number` is the line's place, from 0.
     ///
-    /// This is the only place that maps a transition to counters: the rules apply it, and audits check events with it.
-    pub fn effect(&self, line: &Line, number: usize) -> CounterEffect {
+    /// This is the only place that maps a transition to counters: the rules apply it, and audits check events with it. The effect of
+    /// an event depends on that event only. So a split and a merge give units back in one event and take them in the next.
+    pub fn effect(&self, hold: &Hold, line: &Line, number: usize) -> CounterEffect {
         let quantity = i64::from(line.quantity);
-        let sequence = u64::from(line.units.is_none());
+        let moves = CounterEffect { sequence: u64::from(line.units.is_none()), ..CounterEffect::default() };
+        let payment = hold.details.as_ref().and_then(|details| details.payment.as_ref());
+        let paid_for =
+            |state| if payment.is_some_and(|payment| payment.state == state) { quantity } else { 0 };
         match self {
-            Self::Created => CounterEffect { held: quantity, confirmed_sold: 0, active: 1, sequence },
-            Self::Extended => CounterEffect::default(),
-            Self::Confirmed => {
-                CounterEffect { held: -quantity, confirmed_sold: quantity, active: -1, sequence }
+            Self::Created | Self::CreatedBySplit => CounterEffect { held: quantity, active: 1, ..moves },
+            Self::Amended { lines } | Self::Split { lines, .. } | Self::Merged { lines, .. } => {
+                lines.get(number).map_or_else(CounterEffect::default, |change| change.effect(line))
             }
-            Self::Cancelled | Self::Expired => {
-                CounterEffect { held: -quantity, confirmed_sold: 0, active: -1, sequence }
+            Self::Transferred { .. }
+            | Self::Extended
+            | Self::Replaced
+            | Self::PaymentOpened { prolonged: true } => CounterEffect::default(),
+            Self::PaymentOpened { prolonged: false } => {
+                CounterEffect { held_under_payment: quantity, ..moves }
             }
-            Self::Returned { quantities, .. } => {
-                let returned = quantities.get(number).copied().unwrap_or(0);
-                let sequence = if returned > 0 { sequence } else { 0 };
-                CounterEffect { held: 0, confirmed_sold: -i64::from(returned), active: 0, sequence }
+            Self::PaymentClosed { .. } => CounterEffect { held_under_payment: -quantity, ..moves },
+            Self::Confirmed => CounterEffect {
+                held: -quantity,
+                confirmed_sold: quantity,
+                active: -1,
+                held_under_payment: -paid_for(PaymentState::Completed),
+                ..moves
+            },
+            Self::Cancelled | Self::MergedAway => CounterEffect { held: -quantity, active: -1, ..moves },
+            Self::Expired => CounterEffect {
+                held: -quantity,
+                active: -1,
+                held_under_payment: -paid_for(PaymentState::Lapsed),
+                ..moves
+            },
+            Self::Fulfilled { lines } => match lines.get(number).map_or(0, |moved| moved.quantity) {
+                0 => CounterEffect::default(),
+                fulfilled => CounterEffect { fulfilled: i64::from(fulfilled), ..moves },
+            },
+            Self::Returned { lines, fulfilled, .. } => {
+                match lines.get(number).map_or(0, |moved| moved.quantity) {
+                    0 => CounterEffect::default(),
+                    returned => CounterEffect {
+                        confirmed_sold: -i64::from(returned),
+                        fulfilled: -i64::from(fulfilled.get(number).copied().unwrap_or(0)),
+                        ..moves
+                    },
+                }
             }
         }
     }
@@ -134,28 +257,79 @@ impl HoldChange {
     /// The status that a reservation must have before this transition; `None` when it must not exist.
     pub fn status_before(&self) -> Option<Status> {
         match self {
-            Self::Created => None,
-            Self::Extended | Self::Confirmed | Self::Cancelled | Self::Expired => Some(Status::Active),
-            Self::Returned { .. } => Some(Status::Confirmed),
+            Self::Created | Self::CreatedBySplit => None,
+            Self::Amended { .. }
+            | Self::Transferred { .. }
+            | Self::Split { .. }
+            | Self::Merged { .. }
+            | Self::MergedAway
+            | Self::Extended
+            | Self::PaymentOpened { .. }
+            | Self::PaymentClosed { .. }
+            | Self::Confirmed
+            | Self::Cancelled
+            | Self::Expired => Some(Status::Active),
+            Self::Replaced => Some(Status::Expired),
+            Self::Fulfilled { .. } | Self::Returned { .. } => Some(Status::Confirmed),
         }
     }
 
     /// The status that a reservation has after this transition.
     pub fn status_after(&self) -> Status {
         match self {
-            Self::Created | Self::Extended => Status::Active,
-            Self::Confirmed | Self::Returned { .. } => Status::Confirmed,
-            Self::Cancelled => Status::Cancelled,
-            Self::Expired => Status::Expired,
+            Self::Created
+            | Self::CreatedBySplit
+            | Self::Amended { .. }
+            | Self::Transferred { .. }
+            | Self::Split { .. }
+            | Self::Merged { .. }
+            | Self::Extended
+            | Self::PaymentOpened { .. }
+            | Self::PaymentClosed { .. } => Status::Active,
+            Self::Confirmed | Self::Fulfilled { .. } | Self::Returned { .. } => Status::Confirmed,
+            Self::Cancelled | Self::MergedAway => Status::Cancelled,
+            Self::Expired | Self::Replaced => Status::Expired,
         }
     }
 
-    /// The status that a unit of the reservation `id` must have before this transition moves it.
-    pub fn unit_status_before(&self, id: ReservationId) -> UnitStatus {
+    /// Whether it changes the lines of an active reservation. Then its event also has the lines that were removed.
+    pub fn line_changes(&self) -> Option<&[LineChange]> {
         match self {
-            Self::Created => UnitStatus::Available,
-            Self::Extended | Self::Confirmed | Self::Cancelled | Self::Expired => UnitStatus::Held(id),
-            Self::Returned { .. } => UnitStatus::Sold(id),
+            Self::Amended { lines } | Self::Split { lines, .. } | Self::Merged { lines, .. } => Some(lines),
+            Self::Created
+            | Self::CreatedBySplit
+            | Self::Transferred { .. }
+            | Self::MergedAway
+            | Self::Extended
+            | Self::PaymentOpened { .. }
+            | Self::PaymentClosed { .. }
+            | Self::Confirmed
+            | Self::Cancelled
+            | Self::Expired
+            | Self::Replaced
+            | Self::Fulfilled { .. }
+            | Self::Returned { .. } => None,
+        }
+    }
+}
+
+impl LineChange {
+    /// Whether the line is as before.
+    pub fn is_empty(&self, line: &Line) -> bool {
+        let kept = usize::try_from(self.kept).unwrap_or(usize::MAX);
+        self.quantity_before == line.quantity && self.released.is_empty() && kept == line.units().len()
+    }
+
+    fn effect(&self, line: &Line) -> CounterEffect {
+        let is_there = |quantity: u32| i64::from(quantity > 0);
+        if self.quantity_before == line.quantity {
+            return CounterEffect::default();
+        }
+        CounterEffect {
+            held: i64::from(line.quantity) - i64::from(self.quantity_before),
+            active: is_there(line.quantity) - is_there(self.quantity_before),
+            sequence: u64::from(line.units.is_none()),
+            ..CounterEffect::default()
         }
     }
 }
@@ -167,6 +341,10 @@ pub struct CounterEffect {
     pub held: i64,
     /// Units sold, less returns.
     pub confirmed_sold: i64,
+    /// Sold units that left the shelf, less returns.
+    pub fulfilled: i64,
+    /// Units in active reservations with an open payment window.
+    pub held_under_payment: i64,
     /// Active reservations with a line on the item.
     pub active: i64,
     /// Transitions of a counted item: 0 or 1. Always 0 where units have versions of their own.
@@ -187,8 +365,8 @@ pub enum StockChange {
     },
     /// Units with ids were added. Each is available and has its first version.
     UnitsAdded(Arc<[Unit]>),
-    /// A unit with an id was removed.
-    UnitRetired(Label),
+    /// Units with ids were removed, each named once.
+    UnitsRetired(Arc<[Label]>),
     /// The item itself went: the event has the last that was known of it.
     Deleted,
 }

@@ -3,10 +3,12 @@
 use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
 use crate::label::Label;
+use crate::limits::RELATED_RESERVATIONS;
 use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// The status of a reservation. Every status except `Active` is terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +30,10 @@ pub struct Line {
     pub item: ItemKey,
     /// Requested units, 1 to [`crate::limits::LINE_QUANTITY`].
     pub requested: u32,
-    /// Granted units, 1 to `requested`.
+    /// Granted units, 1 to `requested`. In an event, 0 on a line that the event removes from the reservation.
     pub quantity: u32,
+    /// Sold units that left the shelf and were not returned; with `returned` at most `quantity`.
+    pub fulfilled: u32,
     /// Units that were returned after the sale, at most `quantity`.
     pub returned: u32,
     /// The item's sequence at the line's latest transition; 0 where units have versions of their own.
@@ -45,14 +49,15 @@ impl Line {
     }
 }
 
-/// The terms of a reservation that the rules fix when it is created. They never change.
+/// The terms of a reservation. An amend may change the metadata and lower `max_expires_at`, a transfer changes the owner, the
+/// customer and the session, and a merge may lower `max_expires_at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldTerms {
     /// The terms that the caller gave.
     pub reserve: ReserveTerms,
     /// When the reservation was created.
     pub created_at: Instant,
-    /// The latest deadline that extensions can reach.
+    /// The latest deadline that extensions can reach. A payment window may pass it.
     pub max_expires_at: Instant,
 }
 
@@ -107,6 +112,63 @@ pub struct Closing {
     pub order_id: Option<Label>,
 }
 
+/// The state of the latest payment window of a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaymentState {
+    /// The payment is under way.
+    Open,
+    /// The payment was declined or given up.
+    Closed,
+    /// The reservation expired in the window.
+    Lapsed,
+    /// The reservation was confirmed in the window.
+    Completed,
+}
+
+/// The latest payment window of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payment {
+    /// The payment, as the caller names it.
+    pub id: Label,
+    /// Its state.
+    pub state: PaymentState,
+    /// When the window ends.
+    pub until: Instant,
+    /// The deadline of the reservation before the window was opened.
+    pub deadline_before: Instant,
+}
+
+/// Properties that few reservations have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HoldDetails {
+    /// The latest payment window.
+    pub payment: Option<Payment>,
+    /// When the first payment window was opened, of this reservation or of the one that it was split from.
+    pub first_payment_at: Option<Instant>,
+    /// The reservation that it was split from.
+    pub split_from: Option<ReservationId>,
+    /// The reservations that were split from it: the latest [`RELATED_RESERVATIONS`].
+    pub split_into: Vec<ReservationId>,
+    /// The reservations that were merged into it: the latest [`RELATED_RESERVATIONS`].
+    pub merged_from: Vec<ReservationId>,
+    /// The reservation that it was merged into.
+    pub merged_into: Option<ReservationId>,
+    /// The expired reservation whose units it took again.
+    pub replaces: Option<ReservationId>,
+    /// The reservation that took its units again after it had expired.
+    pub replaced_by: Option<ReservationId>,
+    /// How often it was transferred.
+    pub transfers: u32,
+}
+
+impl HoldDetails {
+    /// Adds to a list of related reservations, which keeps the latest [`RELATED_RESERVATIONS`].
+    pub(crate) fn relate(list: &mut Vec<ReservationId>, more: &[ReservationId]) {
+        list.extend(more);
+        list.drain(..list.len().saturating_sub(RELATED_RESERVATIONS));
+    }
+}
+
 /// One reservation: a hold by one owner on one or more lines, which share one deadline and one fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -122,11 +184,46 @@ pub struct Hold {
     pub lines: Arc<[Line]>,
     /// How it ended; present exactly when the status is terminal.
     pub closing: Option<Box<Closing>>,
+    /// Its payment and its relations to other reservations; absent when there are none, which keeps a plain hold small.
+    pub details: Option<Box<HoldDetails>>,
+    /// Number of its transitions, including its creation.
+    pub version: u64,
     /// Its latest event.
     pub last_event: EventId,
 }
 
 impl Hold {
+    /// Its payment and its relations, which may all be absent.
+    pub fn details(&self) -> &HoldDetails {
+        const NONE: &HoldDetails = &HoldDetails {
+            payment: None,
+            first_payment_at: None,
+            split_from: None,
+            split_into: Vec::new(),
+            merged_from: Vec::new(),
+            merged_into: None,
+            replaces: None,
+            replaced_by: None,
+            transfers: 0,
+        };
+        self.details.as_deref().unwrap_or(NONE)
+    }
+
+    /// Its open payment window.
+    pub fn open_payment(&self) -> Option<&Payment> {
+        self.details.as_ref()?.payment.as_ref().filter(|payment| payment.state == PaymentState::Open)
+    }
+
+    /// The reservation as it stands after an event: without the lines that the event removed from it.
+    #[must_use]
+    pub fn without_removed_lines(&self) -> Self {
+        let mut hold = self.clone();
+        if hold.lines.iter().any(|line| line.quantity == 0) {
+            hold.lines = hold.lines.iter().filter(|line| line.quantity > 0).cloned().collect();
+        }
+        hold
+    }
+
     /// Whether the deadline has come (equality is due).
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.expires_at

@@ -46,6 +46,12 @@ const TIME_BITS: u32 = 48;
 const EXPIRY: u128 = 0x2aaa_aaaa_aaaa_aaaa;
 const _: () = assert!(EXPIRY & (VERSION_MASK | VARIANT_MASK) == 0 && EXPIRY >> (128 - TIME_BITS) == 0);
 
+/// The random bits of an id below its variant.
+const LOW_BITS: u128 = (1 << 62) - 1;
+/// An odd factor, so that different numbers give different bits.
+const FURTHER_EVENT: u128 = 0x1e37_79b9_7f4a_7c15;
+const _: () = assert!(FURTHER_EVENT % 2 == 1);
+
 fn uuid_v7(now: Instant, random: u128) -> u128 {
     let millis = u128::from(now.millis().unsigned_abs()) & ((1 << TIME_BITS) - 1);
     let tail = random & ((1 << (128 - TIME_BITS)) - 1);
@@ -98,6 +104,12 @@ impl EventId {
     /// the event's id is derived from the reservation's id.
     pub const fn of_expiry(id: ReservationId) -> Self {
         Self(id.0 ^ EXPIRY)
+    }
+
+    /// The id of a command's further event with this number; 0 gives this id. A command with several events gets one id
+    /// and derives the others, each of which is different.
+    pub const fn nth(self, number: u32) -> Self {
+        Self(self.0 ^ ((number as u128 * FURTHER_EVENT) & LOW_BITS))
     }
 
     /// Takes the 128 bits.

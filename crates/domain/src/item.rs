@@ -86,8 +86,12 @@ pub struct StockCounters {
     pub total_units: u64,
     /// Units sold, less returns.
     pub confirmed_sold: u64,
+    /// Sold units that left the shelf, less returns.
+    pub fulfilled: u64,
     /// Units in active reservations.
     pub held: u64,
+    /// Those of `held` whose reservation has an open payment window.
+    pub held_under_payment: u64,
     /// Active reservations with a line on the item.
     pub active: u64,
     /// Transitions of the item so far.
@@ -99,7 +103,16 @@ pub struct StockCounters {
 impl StockCounters {
     /// The counters of an item that is not there.
     pub const fn none(at: Instant) -> Self {
-        Self { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at }
+        Self {
+            total_units: 0,
+            confirmed_sold: 0,
+            fulfilled: 0,
+            held: 0,
+            held_under_payment: 0,
+            active: 0,
+            sequence: 0,
+            at,
+        }
     }
 
     /// The counters after a transition; `None` when one of them would leave its range, which only a damaged state causes.
@@ -109,6 +122,8 @@ impl StockCounters {
         Some(Self {
             held: self.held.checked_add_signed(effect.held)?,
             confirmed_sold: self.confirmed_sold.checked_add_signed(effect.confirmed_sold)?,
+            fulfilled: self.fulfilled.checked_add_signed(effect.fulfilled)?,
+            held_under_payment: self.held_under_payment.checked_add_signed(effect.held_under_payment)?,
             active: self.active.checked_add_signed(effect.active)?,
             sequence: self.sequence.checked_add(effect.sequence)?,
             ..*self
@@ -125,6 +140,8 @@ pub struct Settings {
     pub default_ttl: Option<Seconds>,
     /// Longest hold, extensions included.
     pub max_hold: Option<Seconds>,
+    /// How long payment windows may keep a hold.
+    pub max_payment: Option<Seconds>,
     /// The caller's own data: a JSON object in compact form.
     pub metadata: Option<Arc<str>>,
 }

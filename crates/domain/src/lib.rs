@@ -40,20 +40,26 @@ mod state;
 mod decide;
 
 pub use command::{
-    AddUnits, AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Envelope, Extend, Fulfilment,
-    GeneratedIds, IdempotencyKey, NewUnit, Origin, Patch, Precondition, Release, RequestedLine, Reserve,
-    RetireUnit, Return, ReturnSelection, SetRecord, SetSale, SetStock, Trace,
+    AddUnits, AdjustStock, Amend, Basket, BasketError, ClosePayment, Command, Confirm, DeleteItem, Envelope,
+    Extend, Fulfil, Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit, OpenPayment, Origin,
+    Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit, Return, ReturnFrom, SaleSelection,
+    SetRecord, SetSale, SetStock, ShelfCount, Split, Trace, Transfer,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
-pub use event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, StockChange, Transition};
-pub use hold::{Closing, Hold, HoldTerms, Line, OptionalTerms, ReserveTerms, Status};
-pub use hold_limits::HoldLimits;
+pub use event::{
+    CounterEffect, Disposition, Event, HoldChange, KeyRecord, KeyTarget, LineChange, MovedUnits, Parties,
+    StockChange, Transition,
+};
+pub use hold::{
+    Closing, Hold, HoldDetails, HoldTerms, Line, OptionalTerms, Payment, PaymentState, ReserveTerms, Status,
+};
+pub use hold_limits::{HoldLimits, LocationLimits};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
 pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
 pub use label::{Label, LabelError};
 pub use outcome::{Outcome, Reply};
-pub use pool::{Pool, SeatStates, moved};
+pub use pool::{Pool, SeatStates, UnitMove, moved};
 pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
 pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};
 pub use state::{Lookup, NotLoaded, Resource, Scope, State};

@@ -39,6 +39,18 @@ pub const TTL_CEILING_SECONDS: u32 = 30 * 24 * 60 * 60;
 pub const DEFAULT_TTL_SECONDS: u32 = 600;
 /// Default longest hold, in seconds, extensions included.
 pub const DEFAULT_MAX_HOLD_SECONDS: u32 = 1_800;
+/// Default of the longest time, in seconds, for which payment windows may keep a reservation.
+pub const DEFAULT_MAX_PAYMENT_SECONDS: u32 = 3_600;
+/// Longest time, in seconds, that any setting may allow for payment windows (7 days).
+pub const PAYMENT_CEILING_SECONDS: u32 = 7 * 24 * 60 * 60;
+/// Default length of a payment window, in seconds.
+pub const DEFAULT_PAYMENT_SECONDS: u32 = 900;
+/// Seconds that a buyer gets at least after a payment window was closed, to try another payment.
+pub const GRACE_AFTER_PAYMENT_SECONDS: u32 = 60;
+/// Most reservations that one merge takes in.
+pub const MERGE_SOURCES: usize = 20;
+/// Most related reservations of one kind that a reservation lists. Older ones are in the events only.
+pub const RELATED_RESERVATIONS: usize = 100;
 /// Most holds that one batch expires. It bounds the time of a batch when many holds are due.
 pub const EXPIRIES_PER_BATCH: u32 = 256;
 /// Lines and units with ids of expired holds after which a batch expires no further hold. It bounds the time of a
@@ -49,6 +61,10 @@ pub const EXPIRED_LINES_PER_BATCH: u32 = 8_192;
 const _: () = assert!(TTL_MIN_SECONDS <= DEFAULT_TTL_SECONDS);
 const _: () = assert!(DEFAULT_TTL_SECONDS <= DEFAULT_MAX_HOLD_SECONDS);
 const _: () = assert!(DEFAULT_MAX_HOLD_SECONDS <= TTL_CEILING_SECONDS);
+const _: () = assert!(DEFAULT_PAYMENT_SECONDS <= DEFAULT_MAX_PAYMENT_SECONDS);
+const _: () = assert!(DEFAULT_MAX_PAYMENT_SECONDS <= PAYMENT_CEILING_SECONDS);
+const _: () = assert!(PAYMENT_CEILING_SECONDS <= TTL_CEILING_SECONDS);
+const _: () = assert!(MERGE_SOURCES <= RELATED_RESERVATIONS);
 const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= BASKET_UNITS);

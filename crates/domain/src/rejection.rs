@@ -18,7 +18,7 @@ pub enum Rejection {
     InvalidRequest(FieldError),
     /// The time to live is above the longest hold.
     TtlTooLong {
-        /// The longest hold: of the reserved items, or of the reservation that is extended.
+        /// The longest hold of the reserved items.
         max: Seconds,
     },
     /// The request does not fit how the units of the item are told apart.
@@ -56,6 +56,8 @@ pub enum Rejection {
         id: ReservationId,
         /// The order that it became.
         order_id: Option<Label>,
+        /// The payment that it was confirmed with.
+        payment_id: Option<Label>,
     },
     /// The reservation was released.
     ReservationCancelled(ReservationId),
@@ -72,6 +74,40 @@ pub enum Rejection {
     ExtensionLimit {
         /// The latest possible deadline.
         max_expires_at: Instant,
+    },
+    /// A payment window is open. The reservation does not change until the payment is confirmed or closed.
+    PaymentInProgress {
+        /// The reservation.
+        id: ReservationId,
+        /// The payment of the window.
+        payment_id: Label,
+        /// When the window ends.
+        until: Instant,
+    },
+    /// A split names more than the reservation holds.
+    SplitExceedsHeld {
+        /// Which item.
+        item: ItemKey,
+        /// The units to split off.
+        requested: u64,
+        /// Units that the reservation holds.
+        held: u64,
+    },
+    /// More units would be fulfilled than are sold and have not left the shelf.
+    FulfilExceedsSold {
+        /// Which item.
+        item: ItemKey,
+        /// The units to fulfil.
+        requested: u64,
+        /// Units that are sold, have not left the shelf and were not returned.
+        unfulfilled: u64,
+    },
+    /// An expired reservation can't get its units again.
+    NotReacquired {
+        /// The expired reservation.
+        id: ReservationId,
+        /// Why a reserve of the same units is refused.
+        refusal: Box<Rejection>,
     },
     /// More units would be returned than are sold.
     ReturnExceedsSold {
@@ -116,9 +152,9 @@ pub enum Rejection {
         /// Its status.
         status: UnitStatus,
     },
-    /// The item does not fulfil the precondition.
+    /// The item or the reservation does not fulfil the precondition.
     PreconditionFailed {
-        /// The item's version. `None` when the item does not exist.
+        /// Its version. `None` when it does not exist.
         version: Option<u64>,
     },
     /// The record is not at the version that was expected.
@@ -146,6 +182,8 @@ pub struct UnavailableUnits {
     pub units: Vec<Label>,
     /// Those of `units` that do not exist, in the same order.
     pub unknown: Vec<Label>,
+    /// The earliest deadline of a hold on one of `units`. Absent when one of them is sold or does not exist.
+    pub next_expiry_at: Option<Instant>,
 }
 
 /// An item with too few available units.

@@ -1,7 +1,10 @@
 //! Instants and durations of the rules. Arithmetic saturates. A deadline is rounded up, so it is never earlier than
 //! requested.
 
-use crate::limits::{DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, TTL_CEILING_SECONDS, TTL_MIN_SECONDS};
+use crate::limits::{
+    DEFAULT_MAX_HOLD_SECONDS, DEFAULT_MAX_PAYMENT_SECONDS, DEFAULT_PAYMENT_SECONDS, DEFAULT_TTL_SECONDS,
+    GRACE_AFTER_PAYMENT_SECONDS, TTL_CEILING_SECONDS, TTL_MIN_SECONDS,
+};
 use core::fmt;
 
 /// A point in time: microseconds since 1970-01-01T00:00:00Z on the store's clock. Never read inside the rules.
@@ -59,6 +62,12 @@ impl Seconds {
     pub const DEFAULT_TTL: Self = Self(DEFAULT_TTL_SECONDS);
     /// [`DEFAULT_MAX_HOLD_SECONDS`].
     pub const DEFAULT_MAX_HOLD: Self = Self(DEFAULT_MAX_HOLD_SECONDS);
+    /// [`DEFAULT_MAX_PAYMENT_SECONDS`].
+    pub const DEFAULT_MAX_PAYMENT: Self = Self(DEFAULT_MAX_PAYMENT_SECONDS);
+    /// [`DEFAULT_PAYMENT_SECONDS`].
+    pub const DEFAULT_PAYMENT: Self = Self(DEFAULT_PAYMENT_SECONDS);
+    /// [`GRACE_AFTER_PAYMENT_SECONDS`].
+    pub const GRACE_AFTER_PAYMENT: Self = Self(GRACE_AFTER_PAYMENT_SECONDS);
 
     /// Checks the bounds.
     pub const fn new(seconds: u64) -> Result<Self, SecondsError> {

@@ -13,16 +13,23 @@ pub enum UnitStatus {
     Available,
     /// It is part of this active reservation.
     Held(ReservationId),
-    /// It was sold by this reservation and not returned.
+    /// It was sold by this reservation, has not left the shelf and was not returned.
     Sold(ReservationId),
+    /// It was sold by this reservation, has left the shelf and was not returned.
+    Fulfilled(ReservationId),
 }
 
 impl UnitStatus {
+    /// Whether it was sold and not returned.
+    pub fn is_sold(self) -> bool {
+        matches!(self, Self::Sold(_) | Self::Fulfilled(_))
+    }
+
     /// The reservation that has it.
     pub fn holder(self) -> Option<ReservationId> {
         match self {
             Self::Available => None,
-            Self::Held(id) | Self::Sold(id) => Some(id),
+            Self::Held(id) | Self::Sold(id) | Self::Fulfilled(id) => Some(id),
         }
     }
 }
@@ -98,6 +105,8 @@ pub struct LineUnit {
     pub id: Label,
     /// The unit's version at the line's latest transition of it.
     pub version: u64,
+    /// Whether it left the shelf after the sale. It stays set when the unit is returned later.
+    pub fulfilled: bool,
     /// Whether it was returned after the sale.
     pub returned: bool,
 }
@@ -143,5 +152,6 @@ mod tests {
         assert_eq!(UnitStatus::Available.holder(), None);
         assert_eq!(UnitStatus::Held(id).holder(), Some(id));
         assert_eq!(UnitStatus::Sold(id).holder(), Some(id));
+        assert_eq!(UnitStatus::Fulfilled(id).holder(), Some(id));
     }
 }

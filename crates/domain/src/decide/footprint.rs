@@ -1,7 +1,9 @@
 //! The resources that a command may touch, as far as they are known before it is decided.
 
-use crate::command::{Command, Envelope, RequestedLine, ReturnSelection};
+use super::reacquire::basket_of;
+use crate::command::{Basket, Command, Envelope, IfExpired, RequestedLine, SaleSelection};
 use crate::event::KeyTarget;
+use crate::hold::{Line, Status};
 use crate::id::ReservationId;
 use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
@@ -9,6 +11,7 @@ use crate::limits::BASKET_UNITS;
 use crate::state::{Resource, Scope, State};
 use crate::unit::{Unit, UnitStatus};
 use crate::unit_selection::UnitSelection;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Adds the resources that the command may touch to `out`, as far as `state` has loaded what leads to them: an id
@@ -28,31 +31,32 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
         }
     }
     match &envelope.command {
-        Command::Reserve(reserve) => {
-            out.push(Resource::Pause(None));
-            // A basket above this limit is refused before any unit is read.
-            let mut room = Some(BASKET_UNITS);
-            for (number, line) in reserve.basket.lines().iter().enumerate() {
-                location(&line.item, out);
-                out.push(Resource::Item(line.item.clone()));
-                out.push(Resource::Due(line.item.clone()));
-                if let Ok(Some(Item { mode: Mode::Units, .. })) = state.item(&line.item) {
-                    room = room.and_then(|room| room.checked_sub(line.quantity));
-                    if room.is_some() {
-                        units(state, line, reserve.basket.selection(number), out);
-                    }
-                }
+        Command::Reserve(reserve) => basket(state, &reserve.basket, &[], out),
+        Command::Confirm(confirm) => {
+            hold(state, confirm.id, out);
+            if confirm.if_expired == IfExpired::Reacquire {
+                reacquired(state, confirm.id, out);
             }
         }
-        Command::Confirm(confirm) => hold(state, confirm.id, out),
         Command::Release(release) => hold(state, release.id, out),
         Command::Extend(extend) => hold(state, extend.id, out),
-        Command::Return(returned) => {
-            hold(state, returned.id, out);
-            if let ReturnSelection::Lines(basket) = &returned.selection {
-                out.extend(basket.lines().iter().map(|line| Resource::Item(line.item.clone())));
+        Command::Amend(amend) => {
+            hold(state, amend.id, out);
+            if let Some(lines) = &amend.basket {
+                let own = state.hold(amend.id).ok().flatten().map(|hold| &*hold.lines);
+                basket(state, lines, own.unwrap_or_default(), out);
             }
         }
+        Command::Transfer(transfer) => hold(state, transfer.id, out),
+        Command::Split(split) => hold(state, split.id, out),
+        Command::Merge(merge) => {
+            hold(state, merge.id, out);
+            merge.from.iter().for_each(|id| hold(state, *id, out));
+        }
+        Command::OpenPayment(open) => hold(state, open.id, out),
+        Command::ClosePayment(close) => hold(state, close.id, out),
+        Command::Fulfil(fulfil) => sale(state, fulfil.id, &fulfil.selection, out),
+        Command::Return(returned) => sale(state, returned.id, &returned.selection, out),
         Command::SetStock(set) => out.push(Resource::Item(set.item.clone())),
         Command::AdjustStock(adjust) => out.push(Resource::Item(adjust.item.clone())),
         Command::DeleteItem(delete) => {
@@ -78,18 +82,61 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
     }
 }
 
+/// The lines that a command asks for. `own` are the lines of its own hold, whose units count as free.
+fn basket<S: State>(state: &S, basket: &Basket, own: &[Line], out: &mut Vec<Resource>) {
+    out.push(Resource::Pause(None));
+    let own: BTreeMap<_, _> = own.iter().map(|line| (&line.item, line.quantity)).collect();
+    // A basket above this limit is refused before any unit is read.
+    let mut room = Some(BASKET_UNITS);
+    for (number, line) in basket.lines().iter().enumerate() {
+        location(&line.item, out);
+        out.push(Resource::Item(line.item.clone()));
+        out.push(Resource::Due(line.item.clone()));
+        if let Ok(Some(Item { mode: Mode::Units, .. })) = state.item(&line.item) {
+            room = room.and_then(|room| room.checked_sub(line.quantity));
+            let own = own.get(&line.item).copied().unwrap_or(0);
+            if room.is_some() {
+                units(state, line, basket.selection(number), own, out);
+            }
+        }
+    }
+}
+
+/// What a confirm of an expired reservation may need: the reservation that took its units again, or what a reserve would need.
+fn reacquired<S: State>(state: &S, id: ReservationId, out: &mut Vec<Resource>) {
+    let Ok(Some(expired)) = state.hold(id) else { return };
+    match expired.details().replaced_by {
+        Some(id) => hold(state, id, out),
+        None if matches!(expired.status, Status::Active | Status::Expired) => {
+            if let Some(lines) = basket_of(expired) {
+                basket(state, &lines, &[], out);
+            }
+        }
+        None => {}
+    }
+}
+
+/// A confirmed reservation of which a command moves units.
+fn sale<S: State>(state: &S, id: ReservationId, selection: &SaleSelection, out: &mut Vec<Resource>) {
+    hold(state, id, out);
+    if let SaleSelection::Lines(basket) = selection {
+        out.extend(basket.lines().iter().map(|line| Resource::Item(line.item.clone())));
+    }
+}
+
 fn units<S: State>(
     state: &S,
     line: &RequestedLine,
     selection: Option<&UnitSelection>,
+    own: u32,
     out: &mut Vec<Resource>,
 ) {
     match selection {
         None => {
-            out.push(Resource::FreeUnits(
-                line.item.clone(),
-                u32::try_from(line.quantity).unwrap_or(u32::MAX),
-            ));
+            let more = line.quantity.saturating_sub(u64::from(own));
+            if more > 0 {
+                out.push(Resource::FreeUnits(line.item.clone(), u32::try_from(more).unwrap_or(u32::MAX)));
+            }
         }
         Some(UnitSelection::Named(ids)) => ids.iter().for_each(|id| unit(state, &line.item, id, out)),
         Some(UnitSelection::BestAvailable(_)) => out.push(Resource::SeatMap(line.item.clone())),

@@ -1,13 +1,15 @@
-//! Changes of one hold: confirm, release, extend and expire. Confirm, release and extend expire their own hold when they
-//! come too late. They never expire another one.
+//! Changes of one hold as a whole: confirm, release, extend and expire. A command expires its own hold when it comes too late.
+//! Confirm, release and extend never expire another one; a confirm that reacquires the units may.
 
+use super::reacquire::reacquire;
 use super::units::next_version;
 use super::{CommandContext, DecideError, moved_counters};
-use crate::command::{Confirm, Extend, Release};
-use crate::event::{HoldChange, KeyTarget, Transition};
-use crate::hold::{Closing, Hold, Line, Status};
+use crate::command::{Confirm, Extend, IfExpired, Precondition, Release};
+use crate::event::{CounterEffect, HoldChange, KeyTarget, Transition};
+use crate::hold::{Closing, Hold, HoldDetails, Line, Payment, PaymentState, Status};
 use crate::id::{EventId, ReservationId};
 use crate::item::StockCounters;
+use crate::label::Label;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -24,20 +26,63 @@ pub(super) fn confirm<S: State>(
 ) -> Result<Outcome, DecideError> {
     let hold = match open(context, command.id, now)? {
         Opened::Active(hold, at) => {
-            let closing = Closing { at, reason: None, order_id: command.order_id.clone() };
-            close(context, hold, HoldChange::Confirmed, closing)?
-        }
-        Opened::Ended(hold) => {
-            let order_id = hold.closing.as_ref().and_then(|closing| closing.order_id.as_ref());
-            let same_order = command.order_id.is_none() || command.order_id.as_ref() == order_id;
-            if hold.status != Status::Confirmed || !same_order {
-                return Ok(Outcome::Refused(ended(&hold)));
+            let payment = hold.open_payment();
+            if payment.is_some_and(|open| command.payment_id.as_ref().is_some_and(|id| *id != open.id)) {
+                return Ok(Outcome::Refused(payment_in_progress(&hold)));
             }
-            hold
+            confirm_active(context, hold, command, context.fresh.event, at)?
         }
+        Opened::Ended(hold) if hold.status == Status::Confirmed && same_sale(&hold, command) => hold,
+        Opened::Ended(hold)
+            if hold.status == Status::Expired && command.if_expired == IfExpired::Reacquire =>
+        {
+            return reacquire(context, command, &hold, now);
+        }
+        Opened::Ended(hold) => return Ok(Outcome::Refused(ended(&hold))),
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
     };
     Ok(done(context, hold, now))
+}
+
+/// Confirms an active hold.
+pub(super) fn confirm_active<S: State>(
+    context: &mut CommandContext<'_, S>,
+    hold: Hold,
+    command: &Confirm,
+    event: EventId,
+    at: Instant,
+) -> Result<Hold, DecideError> {
+    let details = confirmed_details(&hold, command.payment_id.as_ref(), at);
+    let closing = Closing { at, reason: None, order_id: command.order_id.clone() };
+    let lines = with_next_versions(&hold.lines)?;
+    let hold = Hold { closing: Some(Box::new(closing)), details, ..hold };
+    change_hold(context, event, at, hold, lines, HoldChange::Confirmed)
+}
+
+/// The payment of a confirmed hold. A hold without an open window keeps the id that the confirm names, if any.
+fn confirmed_details(hold: &Hold, payment_id: Option<&Label>, at: Instant) -> Option<Box<HoldDetails>> {
+    let mut details = hold.details.clone();
+    if let Some(payment) = details.as_mut().and_then(|details| details.payment.as_mut())
+        && payment.state == PaymentState::Open
+    {
+        payment.state = PaymentState::Completed;
+    } else if let Some(id) = payment_id {
+        let payment = Payment {
+            id: id.clone(),
+            state: PaymentState::Closed,
+            until: at,
+            deadline_before: hold.expires_at,
+        };
+        details.get_or_insert_default().payment = Some(payment);
+    }
+    details
+}
+
+/// Whether a confirm names the order and the payment with which the hold was confirmed, as far as it names them.
+pub(super) fn same_sale(hold: &Hold, command: &Confirm) -> bool {
+    let payment_id = hold.details().payment.as_ref().map(|payment| &payment.id);
+    let same = |named: &Option<Label>, known: Option<&Label>| named.is_none() || named.as_ref() == known;
+    same(&command.order_id, hold.order_id()) && same(&command.payment_id, payment_id)
 }
 
 pub(super) fn release<S: State>(
@@ -46,9 +91,12 @@ pub(super) fn release<S: State>(
     now: Instant,
 ) -> Result<Outcome, DecideError> {
     let hold = match open(context, command.id, now)? {
+        Opened::Active(hold, _) if hold.open_payment().is_some() => {
+            return Ok(Outcome::Refused(payment_in_progress(&hold)));
+        }
         Opened::Active(hold, at) => {
             let closing = Closing { at, reason: command.reason.clone(), order_id: None };
-            close(context, hold, HoldChange::Cancelled, closing)?
+            close(context, context.fresh.event, hold, HoldChange::Cancelled, closing)?
         }
         Opened::Ended(hold) if hold.status == Status::Confirmed => return Ok(Outcome::Refused(ended(&hold))),
         Opened::Ended(hold) => hold,
@@ -62,15 +110,11 @@ pub(super) fn extend<S: State>(
     command: &Extend,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    let (hold, at) = match open(context, command.id, now)? {
-        Opened::Active(hold, at) => (hold, at),
-        Opened::Ended(hold) => return Ok(Outcome::Refused(ended(&hold))),
-        Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
+    let (hold, at) = match open_for_change(context, command.id, None, now)? {
+        Ok(opened) => opened,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     let max_expires_at = hold.terms.max_expires_at;
-    if let Some(max) = hold.terms.max_hold().filter(|max| command.ttl > *max) {
-        return Ok(Outcome::Refused(Rejection::TtlTooLong { max }));
-    }
     if hold.expires_at >= max_expires_at {
         return Ok(Outcome::Refused(Rejection::ExtensionLimit { max_expires_at }));
     }
@@ -78,16 +122,9 @@ pub(super) fn extend<S: State>(
     if expires_at <= hold.expires_at {
         return Ok(done(context, hold, now));
     }
-    let mut figures = Vec::with_capacity(hold.lines.len());
-    for (number, line) in hold.lines.iter().enumerate() {
-        let after = moved_counters(&figures_of(context, line)?, &HoldChange::Extended, line, number)?;
-        figures.push(StockCounters { at, ..after });
-    }
-    let previous = hold.last_event;
-    let hold = Hold { expires_at, last_event: context.fresh.event, ..hold };
-    let transition =
-        Transition::Hold { change: HoldChange::Extended, hold: hold.clone(), figures: figures.into() };
-    context.emit(context.fresh.event, at, Some(previous), transition);
+    let lines = hold.lines.to_vec();
+    let hold = Hold { expires_at, ..hold };
+    let hold = change_hold(context, context.fresh.event, at, hold, lines, HoldChange::Extended)?;
     Ok(done(context, hold, at))
 }
 
@@ -113,12 +150,19 @@ pub(super) fn expire<S: State>(
     now: Instant,
 ) -> Result<Hold, DecideError> {
     let hold = context.state.hold(id)?;
-    let hold = hold.ok_or(DecideError::InvariantViolated("a due hold does not exist"))?.clone();
+    let mut hold = hold.ok_or(DecideError::InvariantViolated("a due hold does not exist"))?.clone();
     let at = clamp_to_item_clock(context, &hold, now)?;
     if hold.status != Status::Active || !hold.is_due(at) {
         return Err(DecideError::InvariantViolated("a hold that is not due was to be expired"));
     }
-    close(context, hold, HoldChange::Expired, Closing { at, reason: None, order_id: None })
+    if let Some(payment) = hold.details.as_mut().and_then(|details| details.payment.as_mut())
+        && payment.state == PaymentState::Open
+    {
+        payment.state = PaymentState::Lapsed;
+    }
+    // One command may expire hundreds of holds, so the id of an expiry follows from the reservation's id.
+    let event = EventId::of_expiry(id);
+    close(context, event, hold, HoldChange::Expired, Closing { at, reason: None, order_id: None })
 }
 
 /// A hold as a command finds it.
@@ -149,45 +193,98 @@ pub(super) fn open<S: State>(
     Ok(Opened::Active(hold, at))
 }
 
-/// Ends an active hold by `change`.
-fn close<S: State>(
+/// An active hold that a command may change, with the instant that applies to it, or the first refusal that applies: unknown,
+/// another version than expected, ended, or a payment under way.
+pub(super) fn open_for_change<S: State>(
     context: &mut CommandContext<'_, S>,
+    id: ReservationId,
+    expected: Option<&Precondition>,
+    now: Instant,
+) -> Result<Result<(Hold, Instant), Rejection>, DecideError> {
+    let opened = open(context, id, now)?;
+    let (Opened::Active(hold, _) | Opened::Ended(hold)) = &opened else {
+        return Ok(Err(Rejection::UnknownReservation(id)));
+    };
+    if expected.is_some_and(|expected| !expected.is_met(Some(hold.version))) {
+        return Ok(Err(Rejection::PreconditionFailed { version: Some(hold.version) }));
+    }
+    Ok(match opened {
+        Opened::Active(hold, _) if hold.open_payment().is_some() => Err(payment_in_progress(&hold)),
+        Opened::Active(hold, at) => Ok((hold, at)),
+        Opened::Ended(hold) => Err(ended(&hold)),
+        Opened::Unknown => Err(Rejection::UnknownReservation(id)),
+    })
+}
+
+/// Ends an active hold by `change`.
+pub(super) fn close<S: State>(
+    context: &mut CommandContext<'_, S>,
+    event: EventId,
     hold: Hold,
     change: HoldChange,
     closing: Closing,
 ) -> Result<Hold, DecideError> {
-    let at = closing.at;
-    let mut lines = Vec::with_capacity(hold.lines.len());
-    let mut figures = Vec::with_capacity(hold.lines.len());
-    for (number, line) in hold.lines.iter().enumerate() {
-        let mut after = moved_counters(&figures_of(context, line)?, &change, line, number)?;
-        after.at = at;
-        lines.push(Line { sequence: after.sequence, units: with_next_versions(line)?, ..line.clone() });
-        figures.push(after);
-    }
-    let previous = hold.last_event;
-    // One command may expire hundreds of holds, so the id of an expiry follows from the reservation's id.
-    let event = if change == HoldChange::Expired { EventId::of_expiry(hold.id) } else { context.fresh.event };
-    let hold = Hold {
-        status: change.status_after(),
-        lines: lines.into(),
-        closing: Some(Box::new(closing)),
-        last_event: event,
-        ..hold
-    };
-    let transition = Transition::Hold { change, hold: hold.clone(), figures: figures.into() };
-    context.emit(event, at, Some(previous), transition);
-    Ok(hold)
+    let (at, lines) = (closing.at, with_next_versions(&hold.lines)?);
+    let hold = Hold { closing: Some(Box::new(closing)), ..hold };
+    change_hold(context, event, at, hold, lines, change)
 }
 
-/// The units of a line after a transition that moves all of them.
-fn with_next_versions(line: &Line) -> Result<Option<Arc<LineUnits>>, DecideError> {
-    let Some(units) = &line.units else { return Ok(None) };
-    let mut moved = Vec::with_capacity(units.all().len());
-    for unit in units.all() {
-        moved.push(LineUnit { version: next_version(unit.version)?, ..unit.clone() });
+/// Applies a transition of a reservation. `hold` is the reservation after it, except for what every transition sets here: its lines,
+/// its status, its version and its last event. Returns it as it stands afterwards.
+pub(super) fn change_hold<S: State>(
+    context: &mut CommandContext<'_, S>,
+    event: EventId,
+    at: Instant,
+    mut hold: Hold,
+    mut lines: Vec<Line>,
+    change: HoldChange,
+) -> Result<Hold, DecideError> {
+    let mut figures = Vec::with_capacity(lines.len());
+    for (number, line) in lines.iter_mut().enumerate() {
+        let effect = change.effect(&hold, line, number);
+        let before = match context.state.item(&line.item)? {
+            Some(item) => item.figures,
+            // An item of which everything came back may have been deleted since.
+            None if effect == CounterEffect::default() => StockCounters::none(at),
+            None => {
+                return Err(DecideError::InvariantViolated("a hold refers to an item that does not exist"));
+            }
+        };
+        let after = moved_counters(&before, &effect)?;
+        if effect.sequence > 0 {
+            line.sequence = after.sequence;
+        }
+        // An ended reservation moves the clocks of those items only that it changes.
+        let moves_clock = effect != CounterEffect::default() || change.status_after() == Status::Active;
+        figures.push(StockCounters { at: if moves_clock { after.at.max(at) } else { after.at }, ..after });
     }
-    Ok(Some(Arc::new(LineUnits::new(moved))))
+    let previous = change.status_before().map(|_| hold.last_event);
+    hold.lines = lines.into();
+    hold.status = change.status_after();
+    hold.version = super::add(hold.version, 1)?;
+    hold.last_event = event;
+    let after = hold.without_removed_lines();
+    context.emit(event, at, previous, Transition::Hold { change, hold, figures: figures.into() });
+    Ok(after)
+}
+
+/// The lines of a hold after a transition that moves all of their units.
+fn with_next_versions(lines: &[Line]) -> Result<Vec<Line>, DecideError> {
+    let mut moved = Vec::with_capacity(lines.len());
+    for line in lines {
+        let units = match &line.units {
+            Some(units) => Some(Arc::new(LineUnits::new(next_versions(units.all())?))),
+            None => None,
+        };
+        moved.push(Line { units, ..line.clone() });
+    }
+    Ok(moved)
+}
+
+/// Units after a transition of each.
+pub(super) fn next_versions(units: &[LineUnit]) -> Result<Vec<LineUnit>, DecideError> {
+    let next = |unit: &LineUnit| Ok(LineUnit { version: next_version(unit.version)?, ..unit.clone() });
+    units.iter().map(next).collect()
 }
 
 /// The counters of a line's item.
@@ -214,16 +311,27 @@ pub(super) fn clamp_to_item_clock<S: State>(
 }
 
 /// The rejection of a command on a hold that has ended.
-fn ended(hold: &Hold) -> Rejection {
+pub(super) fn ended(hold: &Hold) -> Rejection {
     match hold.status {
-        Status::Confirmed => {
-            let order_id = hold.closing.as_ref().and_then(|closing| closing.order_id.clone());
-            Rejection::ReservationConfirmed { id: hold.id, order_id }
-        }
+        Status::Confirmed => Rejection::ReservationConfirmed {
+            id: hold.id,
+            order_id: hold.order_id().cloned(),
+            payment_id: hold.details().payment.as_ref().map(|payment| payment.id.clone()),
+        },
         Status::Cancelled => Rejection::ReservationCancelled(hold.id),
         Status::Expired | Status::Active => {
             Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at }
         }
+    }
+}
+
+/// The rejection of a command that has to wait for the payment of an active hold.
+pub(super) fn payment_in_progress(hold: &Hold) -> Rejection {
+    match hold.open_payment() {
+        Some(payment) => {
+            Rejection::PaymentInProgress { id: hold.id, payment_id: payment.id.clone(), until: payment.until }
+        }
+        None => ended(hold),
     }
 }
 

@@ -1,16 +1,22 @@
 //! The rules: one file per group of commands. This file holds what all of them share.
 
+mod amend;
 mod footprint;
+mod grants;
 mod hold;
+mod merge;
+mod payment;
+mod reacquire;
 mod record;
 mod reserve;
-mod returns;
+mod sale;
+mod split;
 mod stock;
+mod transfer;
 mod units;
 
 use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey, Origin};
-use crate::event::{Event, HoldChange, KeyRecord, KeyTarget, Transition};
-use crate::hold::Line;
+use crate::event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, Transition};
 use crate::hold_limits::HoldLimits;
 use crate::id::EventId;
 use crate::item::{Mode, StockCounters};
@@ -92,7 +98,14 @@ pub fn decide<S: State>(
         Command::Confirm(confirm) => hold::confirm(&mut context, confirm, now),
         Command::Release(release) => hold::release(&mut context, release, now),
         Command::Extend(extend) => hold::extend(&mut context, extend, now),
-        Command::Return(returned) => returns::return_units(&mut context, returned, now),
+        Command::Amend(amend) => amend::amend(&mut context, amend, now),
+        Command::Transfer(transfer) => transfer::transfer(&mut context, transfer, now),
+        Command::Split(split) => split::split(&mut context, split, now),
+        Command::Merge(merge) => merge::merge(&mut context, merge, now),
+        Command::OpenPayment(open) => payment::open_window(&mut context, open, now),
+        Command::ClosePayment(close) => payment::close_window(&mut context, close, now),
+        Command::Fulfil(fulfil) => sale::fulfil(&mut context, fulfil, now),
+        Command::Return(returned) => sale::return_units(&mut context, returned, now),
         Command::SetStock(set) => stock::set(&mut context, set, now),
         Command::AdjustStock(adjust) => stock::adjust(&mut context, adjust, now),
         Command::DeleteItem(delete) => stock::delete(&mut context, delete, now),
@@ -109,6 +122,11 @@ fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>
     let Some(key) = envelope.key_in_use() else { return Ok(None) };
     let Some(record) = state.key(key.hash)? else { return Ok(None) };
     if record.fingerprint != key.fingerprint {
+        if let Some(id) = envelope.command.reservation()
+            && state.hold(id)?.is_none()
+        {
+            return Ok(Some(Outcome::Refused(Rejection::UnknownReservation(id))));
+        }
         return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
     }
     let reply = match &record.target {
@@ -185,15 +203,21 @@ fn next_sequence(mode: Mode, sequence: u64) -> Result<u64, DecideError> {
     }
 }
 
-/// The counters of a line's item after a transition of its reservation; `at` stays.
-fn moved_counters(
-    before: &StockCounters,
-    change: &HoldChange,
-    line: &Line,
-    number: usize,
-) -> Result<StockCounters, DecideError> {
-    let after = before.after(&change.effect(line, number));
-    after.ok_or(DecideError::InvariantViolated("a stock counter left its range"))
+/// The counters of an item after a transition of a reservation; `at` stays.
+fn moved_counters(before: &StockCounters, effect: &CounterEffect) -> Result<StockCounters, DecideError> {
+    before.after(effect).ok_or(DecideError::InvariantViolated("a stock counter left its range"))
+}
+
+/// Adds to the units of a line. More than a line may have means damaged state.
+fn sum(units: u32, more: u32) -> Result<u32, DecideError> {
+    units.checked_add(more).ok_or(DecideError::InvariantViolated("a line has more units than exist"))
+}
+
+/// Subtracts from the units of a line. Less than nothing means damaged state.
+fn difference(units: u32, less: u32) -> Result<u32, DecideError> {
+    units
+        .checked_sub(less)
+        .ok_or(DecideError::InvariantViolated("more units of a line were moved than exist"))
 }
 
 /// Adds to a counter. Limits keep real counters far from the end of their type, so an overflow means damaged state.

@@ -4,6 +4,7 @@ use super::hold::expire;
 use super::{CommandContext, DecideError, add, next_sequence};
 use crate::command::{AdjustStock, DeleteItem, Precondition, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
+use crate::id::EventId;
 use crate::item::{Item, ItemKey, Mode, Settings, StockCounters};
 use crate::limits::TOTAL_UNITS;
 use crate::outcome::{Outcome, Reply};
@@ -20,9 +21,8 @@ pub(super) fn set<S: State>(
     command: &SetStock,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    if command.total_units.is_some_and(|total| total > TOTAL_UNITS) {
-        let detail = format!("must be at most {TOTAL_UNITS}");
-        return Ok(Outcome::Refused(Rejection::invalid("/total_units", detail)));
+    if let Some(rejection) = malformed(command) {
+        return Ok(Outcome::Refused(rejection));
     }
     let before = match expected_item(context, &command.item, command.expected.as_ref())? {
         Ok(before) => before,
@@ -42,6 +42,37 @@ pub(super) fn set<S: State>(
     }
     let item = Item { settings: Arc::new(settings), ..before };
     changed(context, item, total, StockChange::Set, now)
+}
+
+/// The refusal of totals that are wrong whatever the item is.
+fn malformed(command: &SetStock) -> Option<Rejection> {
+    let counted = command.shelf.map(|shelf| shelf.on_hand.saturating_add(shelf.fulfilled_seen.unwrap_or(0)));
+    if command.total_units.is_some() && counted.is_some() {
+        let detail = "must be left out beside `total_units`".to_string();
+        return Some(Rejection::invalid("/on_hand", detail));
+    }
+    let (pointer, total) = match counted {
+        Some(total) => ("/on_hand", total),
+        None => ("/total_units", command.total_units.unwrap_or(0)),
+    };
+    if total <= TOTAL_UNITS {
+        return None;
+    }
+    let with = if counted.is_some() { ", together with `fulfilled_units_seen`" } else { "" };
+    Some(Rejection::invalid(pointer, format!("must be at most {TOTAL_UNITS}{with}")))
+}
+
+/// The total that a command asks for.
+fn requested_total(before: Option<&Item>, command: &SetStock) -> Result<Option<u64>, Rejection> {
+    let Some(shelf) = command.shelf else { return Ok(command.total_units) };
+    if before.is_some() && shelf.fulfilled_seen.is_none() {
+        let detail =
+            "is missing: a count of an existing item has to say which shipments it knows of".to_string();
+        return Err(Rejection::invalid("/fulfilled_units_seen", detail));
+    }
+    // Nothing was shipped of a new item.
+    let seen = shelf.fulfilled_seen.filter(|_| before.is_some()).unwrap_or(0);
+    Ok(Some(shelf.on_hand.saturating_add(seen)))
 }
 
 /// The item that a command changes, if it exists, or the refusal of a precondition that it does not fulfil.
@@ -78,7 +109,7 @@ fn total(before: Option<&Item>, command: &SetStock) -> Result<(Mode, u64), Rejec
     }
     let mode = mode.or(command.mode).unwrap_or(Mode::Counted);
     let there = before.map(|item| item.figures.total_units);
-    match (mode, command.total_units.or(there)) {
+    match (mode, requested_total(before, command)?.or(there)) {
         (Mode::Counted, Some(total)) => Ok((mode, total)),
         (Mode::Counted, None) => {
             let detail = "is missing: a new item has to say how many units there are".to_string();
@@ -111,11 +142,8 @@ fn create<S: State>(
         mode,
         figures: StockCounters {
             total_units,
-            confirmed_sold: 0,
-            held: 0,
-            active: 0,
             sequence: u64::from(mode == Mode::Counted),
-            at: now,
+            ..StockCounters::none(now)
         },
         settings: Arc::new(merged(&Settings::default(), command)),
         version: Item::first_version(now),
@@ -203,6 +231,18 @@ pub(super) fn changed<S: State>(
     change: StockChange,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
+    changed_by(context, context.fresh.event, before, total_units, change, now)
+}
+
+/// Like [`changed`], for a further event of a command.
+pub(super) fn changed_by<S: State>(
+    context: &mut CommandContext<'_, S>,
+    event: EventId,
+    before: Item,
+    total_units: u64,
+    change: StockChange,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
     let at = now.max(before.figures.at);
     let sequence = next_sequence(before.mode, before.figures.sequence)?;
     let item = Item {
@@ -210,7 +250,7 @@ pub(super) fn changed<S: State>(
         version: add(before.version, 1)?,
         ..before
     };
-    context.emit(context.fresh.event, at, None, Transition::Stock { change, item: item.clone() });
+    context.emit(event, at, None, Transition::Stock { change, item: item.clone() });
     Ok(Outcome::Done(Reply::Item { item, created: false }))
 }
 
@@ -229,6 +269,7 @@ fn merged(before: &Settings, command: &SetStock) -> Settings {
         safety_stock: command.safety_stock.unwrap_or(before.safety_stock),
         default_ttl: command.default_ttl.over(before.default_ttl),
         max_hold: command.max_hold.over(before.max_hold),
+        max_payment: command.max_payment.over(before.max_payment),
         metadata: command.metadata.clone().over(before.metadata.clone()),
     }
 }

@@ -1,10 +1,12 @@
 //! Units with ids: the commands of operators, and the choice of units for a reserve.
 
+use super::grants::free;
 use super::hold::expire;
 use super::stock::changed;
 use super::{CommandContext, DecideError};
 use crate::command::{AddUnits, NewUnit, RequestedLine, RetireUnit};
 use crate::event::StockChange;
+use crate::hold::Line;
 use crate::id::ReservationId;
 use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
@@ -14,8 +16,8 @@ use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;
 use crate::unit::{LineUnit, Place, Unit, UnitStatus};
-use crate::unit_selection::UnitSelection;
-use alloc::collections::BTreeSet;
+use crate::unit_selection::{BestAvailable, UnitSelection};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,71 +27,164 @@ use alloc::vec::Vec;
 pub(super) struct Offer {
     /// Number of units, at most the requested number.
     pub(super) quantity: u64,
-    /// The units, where units have ids.
+    /// The units, where units have ids: first those that the line of the own hold has, as they are.
     pub(super) units: Option<Vec<LineUnit>>,
+    /// Number of units that the line of the own hold has already.
+    pub(super) kept: u32,
     /// Named units that are not available.
     pub(super) taken: Vec<Label>,
     /// Those of `taken` that do not exist.
     pub(super) unknown: Vec<Label>,
+    /// The earliest deadline of a hold on one of `taken`. Absent when one of them is sold or does not exist.
+    pub(super) next_expiry_at: Option<Instant>,
     /// Sections that were asked for and do not exist, if there is less than was asked for.
     pub(super) unknown_sections: Vec<Label>,
 }
 
-/// What is available now for a line of an item whose units have ids.
+/// What is available now for a line of an item whose units have ids. The units of `own` count as available.
 pub(super) fn offer<S: State>(
     context: &CommandContext<'_, S>,
     item: &Item,
     want: &RequestedLine,
     selection: Option<&UnitSelection>,
+    own: Option<&Line>,
 ) -> Result<Offer, DecideError> {
-    let most = item.available().min(want.quantity);
-    let count =
-        usize::try_from(most).map_err(|_| DecideError::InvariantViolated("more units than memory has"))?;
-    let (mut taken, mut unknown, mut unknown_sections) = (Vec::new(), Vec::new(), Vec::new());
-    let found: Vec<&Unit> = match selection {
-        None => context.state.free_units(&item.key, u32::try_from(most).unwrap_or(u32::MAX))?,
-        Some(UnitSelection::BestAvailable(best)) => match context.state.pool(&item.key)? {
-            Some(pool) => {
-                let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
-                let found = pool.best(best, wanted, count);
-                if found.len() < wanted {
-                    let sections = best.sections.iter();
-                    unknown_sections.extend(sections.filter(|name| !pool.has_section(name)).cloned());
-                }
-                found
-            }
-            None => {
-                unknown_sections.clone_from(&best.sections);
-                Vec::new()
-            }
-        },
-        Some(UnitSelection::Named(ids)) => {
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                match context.state.unit(&item.key, id)? {
-                    Some(unit) if unit.status == UnitStatus::Available => found.push(unit),
-                    Some(_) => taken.push(id.clone()),
-                    None => {
-                        taken.push(id.clone());
-                        unknown.push(id.clone());
-                    }
-                }
-            }
-            found.truncate(count);
-            found
+    let count = count(free(item, own).min(want.quantity))?;
+    let own = own.map(Line::units).unwrap_or_default();
+    let mut offer = Offer::default();
+    let chosen = match selection {
+        None => return any(context, item, own, count),
+        Some(UnitSelection::BestAvailable(best)) => {
+            best_available(context, item, want, best, own, &mut offer, count)?
         }
+        Some(UnitSelection::Named(ids)) => named(context, item, ids, own, &mut offer, count)?,
     };
-    if selection.is_none() && found.len() != count {
-        return Err(DecideError::InvariantViolated(
-            "an item's figures say that other units are free than are",
-        ));
+    let mine: BTreeMap<&Label, &LineUnit> = own.iter().map(|unit| (&unit.id, unit)).collect();
+    let (mut kept, mut gained) = (Vec::with_capacity(chosen.len()), Vec::new());
+    for unit in chosen {
+        match mine.get(&unit.id) {
+            Some(unit) => kept.push((*unit).clone()),
+            None => gained.push(claimed(unit)?),
+        }
     }
-    let mut units = Vec::with_capacity(found.len());
-    for unit in found {
-        let version = next_version(unit.version)?;
-        units.push(LineUnit { id: unit.id.clone(), version, returned: false });
+    offer.kept = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+    kept.append(&mut gained);
+    Ok(Offer { quantity: kept.len() as u64, units: Some(kept), ..offer })
+}
+
+fn count(units: u64) -> Result<usize, DecideError> {
+    usize::try_from(units).map_err(|_| DecideError::InvariantViolated("more units than memory has"))
+}
+
+/// A free unit after it was claimed.
+fn claimed(unit: &Unit) -> Result<LineUnit, DecideError> {
+    let version = next_version(unit.version)?;
+    Ok(LineUnit { id: unit.id.clone(), version, fulfilled: false, returned: false })
+}
+
+/// Any units: those of the own line, without the last in claim order when there are too many, then the first free ones.
+fn any<S: State>(
+    context: &CommandContext<'_, S>,
+    item: &Item,
+    own: &[LineUnit],
+    count: usize,
+) -> Result<Offer, DecideError> {
+    let mut units =
+        if own.len() > count { first_in_claim_order(context, item, own, count)? } else { own.to_vec() };
+    let kept = units.len();
+    let more = count - kept;
+    if more > 0 {
+        let found = context.state.free_units(&item.key, u32::try_from(more).unwrap_or(u32::MAX))?;
+        if found.len() != more {
+            return Err(DecideError::InvariantViolated(
+                "an item's figures say that other units are free than are",
+            ));
+        }
+        for unit in found {
+            units.push(claimed(unit)?);
+        }
     }
-    Ok(Offer { quantity: units.len() as u64, units: Some(units), taken, unknown, unknown_sections })
+    let kept = u32::try_from(kept).unwrap_or(u32::MAX);
+    Ok(Offer { quantity: units.len() as u64, units: Some(units), kept, ..Offer::default() })
+}
+
+/// The first units of a line in claim order, in the order of the line.
+fn first_in_claim_order<S: State>(
+    context: &CommandContext<'_, S>,
+    item: &Item,
+    own: &[LineUnit],
+    count: usize,
+) -> Result<Vec<LineUnit>, DecideError> {
+    let mut places = Vec::with_capacity(own.len());
+    for (number, line_unit) in own.iter().enumerate() {
+        let unit = context.state.unit(&item.key, &line_unit.id)?;
+        let unit = unit.ok_or(DecideError::InvariantViolated("a unit of a hold is not there"))?;
+        places.push((unit.place.position, &line_unit.id, number));
+    }
+    places.sort_unstable();
+    places.truncate(count);
+    let mut numbers: Vec<usize> = places.into_iter().map(|(.., number)| number).collect();
+    numbers.sort_unstable();
+    Ok(numbers.into_iter().filter_map(|number| own.get(number).cloned()).collect())
+}
+
+fn best_available<'s, S: State>(
+    context: &'s CommandContext<'_, S>,
+    item: &Item,
+    want: &RequestedLine,
+    best: &BestAvailable,
+    own: &[LineUnit],
+    offer: &mut Offer,
+    count: usize,
+) -> Result<Vec<&'s Unit>, DecideError> {
+    let Some(pool) = context.state.pool(&item.key)? else {
+        offer.unknown_sections.clone_from(&best.sections);
+        return Ok(Vec::new());
+    };
+    let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
+    let found = pool.best(best, wanted, count, own);
+    if found.len() < wanted {
+        let sections = best.sections.iter();
+        offer.unknown_sections.extend(sections.filter(|name| !pool.has_section(name)).cloned());
+    }
+    Ok(found)
+}
+
+fn named<'s, S: State>(
+    context: &'s CommandContext<'_, S>,
+    item: &Item,
+    ids: &[Label],
+    own: &[LineUnit],
+    offer: &mut Offer,
+    count: usize,
+) -> Result<Vec<&'s Unit>, DecideError> {
+    let mine: BTreeSet<&Label> = own.iter().map(|unit| &unit.id).collect();
+    let mut found = Vec::with_capacity(ids.len());
+    let mut deadlines = Some(Vec::new());
+    for id in ids {
+        let unit = context.state.unit(&item.key, id)?;
+        match unit {
+            Some(unit) if unit.status == UnitStatus::Available || mine.contains(id) => {
+                found.push(unit);
+                continue;
+            }
+            Some(Unit { status: UnitStatus::Held(holder), .. }) => {
+                let hold = context.state.hold(*holder)?;
+                if let (Some(deadlines), Some(hold)) = (&mut deadlines, hold) {
+                    deadlines.push(hold.expires_at);
+                }
+            }
+            Some(_) => deadlines = None,
+            None => {
+                deadlines = None;
+                offer.unknown.push(id.clone());
+            }
+        }
+        offer.taken.push(id.clone());
+    }
+    offer.next_expiry_at = deadlines.and_then(|deadlines| deadlines.into_iter().min());
+    found.truncate(count);
+    Ok(found)
 }
 
 /// The next version.
@@ -236,7 +331,7 @@ pub(super) fn retire<S: State>(
     let total_units = item.figures.total_units.checked_sub(1);
     let total_units =
         total_units.ok_or(DecideError::InvariantViolated("an item has fewer units than are listed"))?;
-    changed(context, item, total_units, StockChange::UnitRetired(unit), now)
+    changed(context, item, total_units, StockChange::UnitsRetired([unit].into()), now)
 }
 
 /// Loads an item, and refuses one whose units have no ids.

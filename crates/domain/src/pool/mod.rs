@@ -9,10 +9,10 @@ mod names;
 mod plan;
 mod seats;
 
-use crate::event::HoldChange;
+use crate::event::{HoldChange, LineChange};
 use crate::hold::{Hold, Line};
 use crate::label::Label;
-use crate::unit::{LineUnit, LineUnits, Place, Unit, UnitStatus};
+use crate::unit::{LineUnit, Place, Unit, UnitStatus};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bits::Bits;
@@ -117,17 +117,7 @@ impl Pool {
 
     /// The first free units, at most `most`.
     pub fn first_free(&self, most: usize) -> impl Iterator<Item = &Unit> {
-        self.free_places().filter_map(|at| self.units.get(at)).take(most)
-    }
-
-    /// The indexes of free units, in claim order.
-    fn free_places(&self) -> impl Iterator<Item = usize> {
-        let mut from = 0;
-        core::iter::from_fn(move || {
-            let at = self.free.next(from)?;
-            from = at + 1;
-            Some(at)
-        })
+        places(&self.free).filter_map(|at| self.units.get(at)).take(most)
     }
 
     /// The status of every unit.
@@ -256,7 +246,7 @@ impl Pool {
     fn put(&mut self, at: usize, status: UnitStatus, version: u64) {
         let Some(unit) = self.units.get_mut(at) else { return };
         self.moves = self.moves.wrapping_sub(unit.version).wrapping_add(version);
-        let count = |status| (matches!(status, UnitStatus::Held(_)), matches!(status, UnitStatus::Sold(_)));
+        let count = |status| (matches!(status, UnitStatus::Held(_)), status.is_sold());
         let ((held, sold), (holds, sells)) = (count(unit.status), count(status));
         self.held = self.held - u64::from(held) + u64::from(holds);
         self.sold = self.sold - u64::from(sold) + u64::from(sells);
@@ -271,8 +261,8 @@ impl Pool {
 
     /// Applies a transition of a reservation to the units of one of its lines. `number` is the line's number.
     pub fn apply(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize) {
-        for (unit, status) in moved(change, hold, line, number) {
-            self.set(&unit.id, status, unit.version);
+        for UnitMove { unit, after, .. } in moved(change, hold, line, number) {
+            self.set(&unit.id, after, unit.version);
         }
     }
 
@@ -293,33 +283,75 @@ impl Pool {
     }
 }
 
-/// The units of a line that a transition changes, and their status after it.
+/// A unit that a transition of a reservation moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitMove<'a> {
+    /// The unit with its version after the transition.
+    pub unit: &'a LineUnit,
+    /// The status that it must have before.
+    pub before: UnitStatus,
+    /// Its status after it.
+    pub after: UnitStatus,
+}
+
+/// The units of a line that a transition moves.
 pub fn moved<'a>(
     change: &'a HoldChange,
     hold: &Hold,
     line: &'a Line,
     number: usize,
-) -> impl Iterator<Item = (&'a LineUnit, UnitStatus)> {
+) -> impl Iterator<Item = UnitMove<'a>> {
+    use UnitStatus::{Available, Fulfilled, Held, Sold};
     let id = hold.id;
-    let status = match change {
-        HoldChange::Created => Some(UnitStatus::Held(id)),
-        HoldChange::Confirmed => Some(UnitStatus::Sold(id)),
-        HoldChange::Cancelled | HoldChange::Expired | HoldChange::Returned { .. } => {
-            Some(UnitStatus::Available)
+    let units = line.units();
+    let moves = move |unit: &'a LineUnit, before, after| UnitMove { unit, before, after };
+    let whole = |before, after| (&[] as &[LineUnit], Some((0, before, after)), &[] as &[u32]);
+    // The units that leave the line, the units from a place on that change their status, and places of single units.
+    let (released, changed, places) = match change {
+        HoldChange::Created | HoldChange::CreatedBySplit => whole(Available, Held(id)),
+        HoldChange::Confirmed => whole(Held(id), Sold(id)),
+        HoldChange::Cancelled | HoldChange::MergedAway | HoldChange::Expired => whole(Held(id), Available),
+        HoldChange::Amended { lines }
+        | HoldChange::Split { lines, .. }
+        | HoldChange::Merged { lines, .. } => lines.get(number).map_or(
+            (&[] as &[_], None, &[] as &[_]),
+            |LineChange { kept, released, .. }| {
+                let kept = usize::try_from(*kept).unwrap_or(usize::MAX);
+                (released, Some((kept, Available, Held(id))), &[])
+            },
+        ),
+        HoldChange::Fulfilled { lines } | HoldChange::Returned { lines, .. } => {
+            (&[] as &[_], None, lines.get(number).map(|moved| &*moved.places).unwrap_or_default())
         }
-        HoldChange::Extended => None,
+        HoldChange::Transferred { .. }
+        | HoldChange::Extended
+        | HoldChange::PaymentOpened { .. }
+        | HoldChange::PaymentClosed { .. }
+        | HoldChange::Replaced => (&[] as &[_], None, &[] as &[_]),
     };
-    let units = line.units.as_deref().map(LineUnits::all).unwrap_or_default();
-    let some = match change {
-        HoldChange::Returned { units, .. } => Some(units.get(number).map(|back| &**back).unwrap_or_default()),
-        _ => None,
-    };
-    let count = some.map_or(units.len(), <[u32]>::len);
-    let nth = move |n: usize| match some {
-        Some(some) => units.get(usize::try_from(*some.get(n)?).ok()?),
-        None => units.get(n),
-    };
-    (0..count).filter_map(move |n| Some((nth(n)?, status?)))
+    let returns = matches!(change, HoldChange::Returned { .. });
+    let named = places.iter().filter_map(move |place| {
+        let unit = units.get(usize::try_from(*place).ok()?)?;
+        Some(match (returns, unit.fulfilled) {
+            (false, _) => moves(unit, Sold(id), Fulfilled(id)),
+            (true, false) => moves(unit, Sold(id), Available),
+            (true, true) => moves(unit, Fulfilled(id), Available),
+        })
+    });
+    let released = released.iter().map(move |unit| moves(unit, Held(id), Available));
+    let (from, before, after) = changed.unwrap_or((usize::MAX, Available, Available));
+    let rest = units.iter().skip(from).map(move |unit| moves(unit, before, after));
+    released.chain(rest).chain(named)
+}
+
+/// The places whose bit is set, in order.
+fn places(bits: &Bits) -> impl Iterator<Item = usize> {
+    let mut from = 0;
+    core::iter::from_fn(move || {
+        let at = bits.next(from)?;
+        from = at + 1;
+        Some(at)
+    })
 }
 
 /// Whether the unit with this number has this id. The unit may be retired.

@@ -9,10 +9,12 @@
 //!
 //! When there are too few, it finds as many as possible in the same way.
 
-use super::Pool;
+use super::bits::Bits;
 use super::seats::{Seats, Stretch};
-use crate::unit::Unit;
+use super::{Pool, places};
+use crate::unit::{LineUnit, Unit};
 use crate::unit_selection::BestAvailable;
+use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -44,12 +46,21 @@ struct Spot {
 }
 
 impl Pool {
-    /// The best units for a request of `wanted` units, of which at most `most` may be granted.
-    pub fn best(&self, best: &BestAvailable, wanted: usize, most: usize) -> Vec<&Unit> {
+    /// The best units for a request of `wanted` units, of which at most `most` may be granted. The units `own` count as free.
+    pub fn best(&self, best: &BestAvailable, wanted: usize, most: usize, own: &[LineUnit]) -> Vec<&Unit> {
         let least = |k: u32| usize::try_from(k).unwrap_or(usize::MAX).clamp(1, wanted.max(1));
+        let (mut free, mut free_seats) = (Cow::Borrowed(&self.free), Cow::Borrowed(self.seats().free()));
+        for place in own.iter().filter_map(|unit| self.find(&unit.id)) {
+            free.to_mut().set(place, true);
+            if let Some(seat) = self.seats().seat(place) {
+                free_seats.to_mut().set(seat, true);
+            }
+        }
         let plan = Plan {
             pool: self,
             seats: self.seats(),
+            free,
+            free_seats,
             best,
             least: best.min_together.map(least),
             stretches: self.stretches(best),
@@ -75,6 +86,10 @@ impl Pool {
 struct Plan<'a> {
     pool: &'a Pool,
     seats: &'a Seats,
+    /// One bit for each unit that can be chosen, by its index in claim order.
+    free: Cow<'a, Bits>,
+    /// The same by seats.
+    free_seats: Cow<'a, Bits>,
     best: &'a BestAvailable,
     /// Shortest allowed run, when several runs are allowed.
     least: Option<usize>,
@@ -100,7 +115,7 @@ impl Plan<'_> {
         let mut found = Vec::new();
         if self.best.sections.is_empty() {
             let takes = |place: &usize| self.pool.units.get(*place).is_some_and(|unit| self.takes(unit));
-            found.extend(self.pool.free_places().filter(takes).take(count));
+            found.extend(places(&self.free).filter(takes).take(count));
             return found;
         }
         for stretch in &self.stretches {
@@ -194,7 +209,7 @@ impl Plan<'_> {
         core::iter::from_fn(move || {
             loop {
                 if from >= free.end {
-                    free = self.seats.free_from(from, stretch.seats.end)?;
+                    free = run_from(&self.free_seats, from, stretch.seats.end)?;
                     from = free.start;
                 }
                 if self.best.attributes.all().is_empty() {
@@ -214,6 +229,12 @@ impl Plan<'_> {
             }
         })
     }
+}
+
+/// The first run of set bits between two seats.
+fn run_from(free: &Bits, seat: usize, to: usize) -> Option<Range<usize>> {
+    let from = free.next(seat).filter(|from| *from < to)?;
+    Some(from..free.next_out(from).min(to))
 }
 
 /// The best place for one run of this length. Where runs are in claim order, the first perfect place is the best.

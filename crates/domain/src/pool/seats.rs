@@ -84,8 +84,8 @@ impl Seats {
 
     /// Sets whether the unit with this index is free.
     pub(crate) fn set(&mut self, place: usize, is_free: bool) {
-        if let Some(seat) = self.seat_of.get(place).filter(|seat| **seat != GAP) {
-            self.free.set(*seat, is_free);
+        if let Some(seat) = self.seat(place) {
+            self.free.set(seat, is_free);
         }
     }
 
@@ -104,9 +104,13 @@ impl Seats {
         self.place_of.get(seat).copied().unwrap_or(GAP)
     }
 
-    /// The first run of free seats between two seats.
-    pub(crate) fn free_from(&self, seat: usize, to: usize) -> Option<Range<usize>> {
-        let from = self.free.next(seat).filter(|from| *from < to)?;
-        Some(from..self.free.next_out(from).min(to))
+    /// One bit for each seat that is free.
+    pub(crate) fn free(&self) -> &Bits {
+        &self.free
+    }
+
+    /// The seat of the unit with this index in claim order.
+    pub(crate) fn seat(&self, place: usize) -> Option<usize> {
+        self.seat_of.get(place).copied().filter(|seat| *seat != GAP)
     }
 }

@@ -1,6 +1,7 @@
 //! One batch expires so many holds and no more; the rest goes on in the next.
 
-use crate::table::{Played, check, instant, item, said};
+use crate::said::said;
+use crate::table::{Played, check, instant, item};
 use stockhold_domain::{Effects, limits};
 
 #[test]

@@ -177,8 +177,7 @@ fn extensions_end_at_the_cap() {
         0 reserve r a=1            -> active until 10000 a=1
         1000 extend r 5            -> active until 10000 a=1
         9000 extend r 20           -> active until 29000 a=1
-        9000 extend r 2592000      -> ttl_too_long 30
-        9000 extend r 30           -> active until 30000 a=1
+        9000 extend r 2592000      -> active until 30000 a=1
         9000 extend r 1            -> extension_limit 30000
         29999.999 extend r 1       -> extension_limit 30000
         30000 extend r 1           -> reservation_expired r since 30000
@@ -192,9 +191,10 @@ fn extensions_end_at_the_cap() {
 
 #[test]
 fn times_are_the_nearest_settings_and_of_a_basket_the_smallest() {
-    use stockhold_domain::{HoldLimits, Seconds};
+    use stockhold_domain::{HoldLimits, LocationLimits, Seconds};
     let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
-    let locations = vec![(crate::table::label("hub"), seconds(30), seconds(60))];
+    let limits = LocationLimits { default_ttl: seconds(30), max_hold: seconds(60), max_payment: None };
+    let locations = vec![(crate::table::label("hub"), limits)];
     crate::table::check_under(
         HoldLimits { locations, ..HoldLimits::default() },
         "

@@ -1,6 +1,7 @@
 //! What a batch has to commit, and how large it has become.
 
-use crate::table::{Played, check, id, instant, item, said};
+use crate::said::said;
+use crate::table::{Played, check, id, instant, item};
 use stockhold_domain::{Effects, KeyTarget};
 
 const SHOP: &str = "
@@ -63,7 +64,7 @@ fn a_batch_weighs_its_lines_and_its_units_with_ids() {
         ("return t units=x", 4),
         ("release s", 2),
         ("add hall u,v,w", 3),
-        ("retire hall u", 0),
+        ("retire hall u", 1),
         ("stock a 20", 0),
         ("adjust a 1", 0),
         ("pause a", 0),

@@ -1,8 +1,10 @@
 //! The rules, as tables: each line is an instant, a command and what becomes of it. See [`table`] for how they are read.
 
+mod said;
 mod shop;
 mod table;
 
+mod amends;
 mod budget;
 mod deadlines;
 mod effects;
@@ -12,6 +14,7 @@ mod footprints;
 mod items;
 mod keys;
 mod order_of_rejections;
+mod payments;
 mod pools;
 mod records;
 mod returns;

@@ -82,8 +82,8 @@ fn as_a_new_pool(units: Vec<Unit>, behind: impl Fn(u64) -> Unit) {
         anew.add(pool.iter().cloned().collect());
         assert_eq!(pool.states(), anew.states());
         for (wanted, wish) in &wishes {
-            let found: Vec<&Unit> = pool.best(wish, *wanted, *wanted);
-            assert_eq!(found, anew.best(wish, *wanted, *wanted), "{wish:?} of {} units", pool.len());
+            let found: Vec<&Unit> = pool.best(wish, *wanted, *wanted, &[]);
+            assert_eq!(found, anew.best(wish, *wanted, *wanted, &[]), "{wish:?} of {} units", pool.len());
             chosen += found.len();
         }
     }
@@ -96,9 +96,9 @@ fn who_stood_between_two_neighbours_goes_and_they_are_side_by_side() {
     for gone in ["b", "c"] {
         let mut pool = Pool::default();
         pool.add(vec![plain("a", 1), plain("b", 2), plain("c", 2), plain("d", 3)]);
-        assert_eq!(pool.best(&wish, three, three).len(), 2, "two and two");
+        assert_eq!(pool.best(&wish, three, three, &[]).len(), 2, "two and two");
         pool.retire(&label(gone));
-        assert_eq!(pool.best(&wish, three, three).len(), three, "without {gone}");
+        assert_eq!(pool.best(&wish, three, three, &[]).len(), three, "without {gone}");
     }
 }
 
@@ -274,10 +274,10 @@ fn units_that_come_later_are_in_the_layout_and_among_the_best() {
     let (pair, wish) = best(2, true, None, None);
     let mut pool = Pool::default();
     pool.add(vec![seat(0, 0)]);
-    assert_eq!(ids(pool.best(&wish, pair, pair).into_iter()), ["0-0"]);
+    assert_eq!(ids(pool.best(&wish, pair, pair, &[]).into_iter()), ["0-0"]);
     assert_eq!(pool.layout().len(), 1);
     pool.add(vec![seat(0, 1), seat(0, 2)]);
-    assert_eq!(pool.best(&wish, pair, pair).len(), pair);
+    assert_eq!(pool.best(&wish, pair, pair, &[]).len(), pair);
     let layout = pool.layout();
     assert_eq!(layout.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["0-0", "0-1", "0-2"]);
     assert_eq!(layout[2].1, seat(0, 2).place);

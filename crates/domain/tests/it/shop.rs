@@ -61,7 +61,7 @@ impl State for Shop {
                         item.figures = *figures;
                     }
                 }
-                self.holds.insert(hold.id, hold.clone());
+                self.holds.insert(hold.id, hold.without_removed_lines());
             }
             Transition::Stock { change: StockChange::Deleted, item } => {
                 self.items.remove(&item.key).expect("an item that is deleted");
@@ -73,8 +73,9 @@ impl State for Shop {
                     StockChange::UnitsAdded(units) => {
                         self.pools.entry(item.key.clone()).or_default().add(units.to_vec());
                     }
-                    StockChange::UnitRetired(unit) => {
-                        self.pools.get_mut(&item.key).expect("a pool of a unit").retire(unit);
+                    StockChange::UnitsRetired(units) => {
+                        let pool = self.pools.get_mut(&item.key).expect("a pool of a unit");
+                        units.iter().for_each(|unit| pool.retire(unit));
                     }
                     StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }

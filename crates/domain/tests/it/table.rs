@@ -17,16 +17,17 @@
 //! In a basket `SKU=[id+id]` names units; `adjacent`, `sections=a+b`, `together=k` and `with=attribute` on a reserve choose the
 //! best of all its lines that name none.
 
+use crate::said::{said, said_hold};
 use crate::shop::Shop;
-use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
-    Effects, Envelope, Event, EventId, Extend, Fingerprint, Fulfilment, GeneratedIds, Hold, HoldLimits,
-    IdempotencyKey, Instant, Item, ItemKey, KeyHash, Label, LineUnit, Mode, NewUnit, OptionalTerms, Origin,
-    Outcome, Patch, Precondition, RecordChange, RecordKey, RecordKind, RecordValue, Rejection, Release,
-    Reply, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
-    ReturnSelection, Scope, Seconds, SetRecord, SetSale, SetStock, Status, UnitSelection, UnitStatus, decide,
+    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BestAvailable, ClosePayment, Command,
+    Confirm, DeleteItem, Disposition, Effects, Envelope, Event, EventId, Extend, Fingerprint, Fulfil,
+    Fulfilment, GeneratedIds, HoldLimits, IdempotencyKey, IfExpired, Instant, Item, ItemKey, KeyHash, Label,
+    Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Origin, Outcome, Patch, Precondition, RecordChange,
+    RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve,
+    ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetRecord, SetSale,
+    SetStock, ShelfCount, Split, Transfer, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -98,12 +99,21 @@ impl Played {
             hash: KeyHash(digest(key)),
             fingerprint: Fingerprint(digest(&format!("{command:?}"))),
         });
-        let reservation = if words[0] == "reserve" { id(words[1]) } else { ReservationId::from_u128(0) };
+        let reservation = match (words[0], named(&words, "into")) {
+            ("reserve", _) => id(words[1]),
+            (_, Some(into)) => id(into),
+            _ => ReservationId::from_u128(0),
+        };
         Envelope {
             command,
             key,
             fresh: GeneratedIds { reservation, event: EventId::from_u128(self.made << 12) },
-            origin: Origin { actor: label("test"), request_id: RequestId::Made(self.made), trace: None },
+            origin: Origin {
+                actor: label("test"),
+                key_id: None,
+                request_id: RequestId::Made(self.made),
+                trace: None,
+            },
         }
     }
 
@@ -123,6 +133,7 @@ impl Played {
                 UnitStatus::Available => '.',
                 UnitStatus::Held(_) => 'h',
                 UnitStatus::Sold(_) => 's',
+                UnitStatus::Fulfilled(_) => 'f',
             };
             format!("{mark}{}", unit.version)
         });
@@ -133,8 +144,10 @@ impl Played {
         let Some(item) = self.shop.items.get(key) else { return "none".to_owned() };
         let f = item.figures;
         let at = since_start(f.at);
+        let some = |name: &str, count| if count > 0 { format!(" {name}={count}") } else { String::new() };
+        let more = some("fulfilled", f.fulfilled) + &some("paying", f.held_under_payment);
         format!(
-            "total={} sold={} held={} active={} seq={} v={} at={at}",
+            "total={} sold={} held={} active={} seq={} v={}{more} at={at}",
             f.total_units,
             f.confirmed_sold,
             f.held,
@@ -154,7 +167,7 @@ pub(crate) fn instant(text: &str) -> Instant {
 
 const START: i64 = 1_000_000_000_000;
 
-fn since_start(at: Instant) -> String {
+pub(crate) fn since_start(at: Instant) -> String {
     let micros = at.micros() - START;
     if micros % 1_000 == 0 {
         (micros / 1_000).to_string()
@@ -179,7 +192,7 @@ pub(crate) fn id(name: &str) -> ReservationId {
     ReservationId::from_u128(bytes.fold(0, |id, byte| (id << 8) | u128::from(byte)))
 }
 
-fn id_name(id: ReservationId) -> String {
+pub(crate) fn id_name(id: ReservationId) -> String {
     let name: Vec<u8> = id.as_u128().to_be_bytes().into_iter().filter(|byte| *byte > 0).collect();
     String::from_utf8(name).unwrap()
 }
@@ -249,6 +262,102 @@ fn unit(text: &str) -> NewUnit {
     NewUnit { id: label(id), position, section, row, number: None, attributes: attributes(names) }
 }
 
+fn selection(words: &[&str]) -> SaleSelection {
+    match (words[2], named(words, "units")) {
+        ("all", _) => SaleSelection::All,
+        (_, Some(ids)) => SaleSelection::Units(labels(ids)),
+        (lines, None) => SaleSelection::Lines(basket(lines, None)),
+    }
+}
+
+/// The precondition on the version of a reservation.
+fn expected(words: &[&str]) -> Option<Precondition> {
+    number(words, "version").map(Precondition::version)
+}
+
+fn party(words: &[&str], name: &str) -> Patch<Label> {
+    match named(words, name) {
+        None => Patch::Keep,
+        Some("-") => Patch::Clear,
+        Some(text) => Patch::Set(label(text)),
+    }
+}
+
+/// A command on an existing reservation.
+fn of_reservation(words: &[&str]) -> Command {
+    match words[0] {
+        "confirm" => Command::Confirm(Confirm {
+            id: id(words[1]),
+            order_id: named(words, "order").map(label),
+            payment_id: named(words, "payment").map(label),
+            if_expired: if words.contains(&"reacquire") { IfExpired::Reacquire } else { IfExpired::Refuse },
+        }),
+        "release" => {
+            Command::Release(Release { id: id(words[1]), reason: named(words, "reason").map(label) })
+        }
+        "extend" => {
+            let ttl = Seconds::new(words[2].parse().unwrap()).unwrap();
+            Command::Extend(Extend { id: id(words[1]), ttl })
+        }
+        "return" => {
+            let from = named(words, "from").map(|from| match from {
+                "shelf" => ReturnFrom::Unfulfilled,
+                _ => ReturnFrom::Fulfilled,
+            });
+            let write_off = words.contains(&"write-off");
+            Command::Return(Return {
+                id: id(words[1]),
+                selection: selection(words),
+                from,
+                disposition: if write_off { Disposition::WriteOff } else { Disposition::Restock },
+                reason: label("unwanted"),
+            })
+        }
+        "fulfil" => Command::Fulfil(Fulfil { id: id(words[1]), selection: selection(words) }),
+        "amend" => Command::Amend(Amend {
+            id: id(words[1]),
+            basket: (words[2] != "-").then(|| basket(words[2], best(words).as_ref())),
+            fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
+            ttl: seconds(words, "ttl"),
+            metadata: match named(words, "metadata") {
+                None => Patch::Keep,
+                Some("-") => Patch::Clear,
+                Some(text) => Patch::Set(text.into()),
+            },
+            expected: expected(words),
+        }),
+        "transfer" => Command::Transfer(Transfer {
+            id: id(words[1]),
+            owner_id: named(words, "owner").map(label),
+            customer_id: party(words, "customer"),
+            session_id: party(words, "session"),
+            expected: expected(words),
+        }),
+        "split" => Command::Split(Split {
+            id: id(words[1]),
+            lines: basket(words[2], None),
+            expected: expected(words),
+        }),
+        "merge" => Command::Merge(Merge {
+            id: id(words[1]),
+            from: words[2].split(',').map(id).collect(),
+            expected: expected(words),
+        }),
+        "pay" => Command::OpenPayment(OpenPayment {
+            id: id(words[1]),
+            payment_id: label(words[2]),
+            window: seconds(words, "window"),
+            expected: expected(words),
+        }),
+        "unpay" => Command::ClosePayment(ClosePayment {
+            id: id(words[1]),
+            payment_id: named(words, "payment").map(label),
+            reason: named(words, "reason").map(label),
+        }),
+        other => panic!("no such command: {other}"),
+    }
+}
+
 fn command(line: &str) -> Command {
     let words: Vec<&str> = line.split_whitespace().collect();
     let words = words.as_slice();
@@ -267,27 +376,11 @@ fn command(line: &str) -> Command {
                 },
             ),
         }),
-        "confirm" => {
-            Command::Confirm(Confirm { id: id(words[1]), order_id: named(words, "order").map(label) })
-        }
-        "release" => {
-            Command::Release(Release { id: id(words[1]), reason: named(words, "reason").map(label) })
-        }
-        "extend" => {
-            let ttl = Seconds::new(words[2].parse().unwrap()).unwrap();
-            Command::Extend(Extend { id: id(words[1]), ttl })
-        }
-        "return" => {
-            let selection = match (words[2], named(words, "units")) {
-                ("all", _) => ReturnSelection::All,
-                (_, Some(ids)) => ReturnSelection::Units(labels(ids)),
-                (lines, None) => ReturnSelection::Lines(basket(lines, None)),
-            };
-            Command::Return(Return { id: id(words[1]), selection, reason: label("unwanted") })
-        }
         "stock" => Command::SetStock(SetStock {
             item: item(words[1]),
             total_units: words[2].parse().ok(),
+            shelf: number(words, "hand")
+                .map(|on_hand| ShelfCount { on_hand, fulfilled_seen: number(words, "seen") }),
             mode: match (words.contains(&"units"), words.contains(&"counted")) {
                 (true, _) => Some(Mode::Units),
                 (_, true) => Some(Mode::Counted),
@@ -296,6 +389,7 @@ fn command(line: &str) -> Command {
             safety_stock: number(words, "safety"),
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
+            max_payment: setting(words, "max-payment"),
             metadata: Patch::Keep,
             expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
@@ -334,7 +428,7 @@ fn command(line: &str) -> Command {
                 _ => RecordChange::Silent,
             },
         }),
-        other => panic!("no such command: {other}"),
+        _ => of_reservation(words),
     }
 }
 
@@ -344,183 +438,12 @@ pub(crate) fn record_key(name: &str) -> RecordKey {
     RecordKey { kind: RecordKind::from_name(kind).unwrap(), id: label(id) }
 }
 
-/// An outcome in a few words.
-pub(crate) fn said(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Done(reply) => said_reply(reply),
-        Outcome::Replayed(reply) => format!("again {}", said_reply(reply)),
-        Outcome::Refused(rejection) => said_rejection(rejection),
-        Outcome::Later => "later".to_owned(),
-    }
-}
-
 /// The version with this number of an item that was created at 0: its first is 1.
-fn version(number: u64) -> u64 {
+pub(crate) fn version(number: u64) -> u64 {
     Item::first_version(Instant::from_micros(START)) + number - 1
 }
 
 /// The number of an item's version: 1 for its first.
-fn changes(item: &Item) -> u64 {
+pub(crate) fn changes(item: &Item) -> u64 {
     item.version - Item::first_version(item.created_at) + 1
-}
-
-fn said_reply(reply: &Reply) -> String {
-    match reply {
-        Reply::Reservation(hold) => said_hold(hold),
-        Reply::Item { item, created } => {
-            let word = if *created { "created" } else { "item" };
-            format!(
-                "{word} total={} available={} v={}",
-                item.figures.total_units,
-                item.available(),
-                changes(item)
-            )
-        }
-        Reply::Units { item, added, unchanged } => {
-            format!(
-                "added {added} unchanged {unchanged} total={} v={}",
-                item.figures.total_units,
-                changes(item)
-            )
-        }
-        Reply::ItemDeleted => "deleted".to_owned(),
-        Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
-        Reply::Swept { expired } => format!("swept {expired}"),
-        Reply::Record(record) => match &record.value {
-            Some(value) => {
-                format!("record {} v={}", std::str::from_utf8(value.as_bytes()).unwrap(), record.version)
-            }
-            None => format!("deleted v={}", record.version),
-        },
-    }
-}
-
-fn said_hold(hold: &Hold) -> String {
-    let mut words = match hold.status {
-        Status::Active => format!("active until {}", since_start(hold.expires_at)),
-        Status::Confirmed => "confirmed".to_owned(),
-        Status::Cancelled => "cancelled".to_owned(),
-        Status::Expired => "expired".to_owned(),
-    };
-    if let Some(closing) = &hold.closing {
-        write!(words, " at {}", since_start(closing.at)).unwrap();
-        for (name, label) in [("order", &closing.order_id), ("reason", &closing.reason)] {
-            if let Some(label) = label {
-                write!(words, " {name}={label}").unwrap();
-            }
-        }
-    }
-    for line in &*hold.lines {
-        write!(words, " {}={}", said_item(&line.item), line.quantity).unwrap();
-        if line.requested != line.quantity {
-            write!(words, "/{}", line.requested).unwrap();
-        }
-        if line.returned > 0 {
-            write!(words, "-{}", line.returned).unwrap();
-        }
-        if line.units.is_some() {
-            let back = |unit: &LineUnit| if unit.returned { "-" } else { "" };
-            let units = line.units().iter().map(|unit| format!("{}.{}{}", unit.id, unit.version, back(unit)));
-            write!(words, "({})", units.collect::<Vec<_>>().join(" ")).unwrap();
-        }
-    }
-    words
-}
-
-fn said_item(key: &ItemKey) -> String {
-    if key.location() == Label::DEFAULT_LOCATION {
-        key.sku().to_owned()
-    } else {
-        format!("{}/{}", key.location(), key.sku())
-    }
-}
-
-fn said_rejection(rejection: &Rejection) -> String {
-    match rejection {
-        Rejection::InvalidRequest(error) => {
-            // People read it behind the pointer: "/delta must not bring …".
-            let detail = &error.detail;
-            assert!(
-                ["must ", "is "].iter().any(|begins| detail.starts_with(begins)),
-                "no sentence: {detail}"
-            );
-            assert!(!detail.ends_with('.'), "{detail}");
-            format!("invalid_request {}", error.pointer).trim_end().to_owned()
-        }
-        Rejection::ModeMismatch { item, mode } => {
-            let mode = if *mode == Mode::Units { "units" } else { "counted" };
-            format!("mode_mismatch {} {mode}", said_item(item))
-        }
-        Rejection::UnknownItem(items) => {
-            format!("unknown_item {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
-        }
-        Rejection::SalePaused(Scope::Everything) => "sale_paused everything".to_owned(),
-        Rejection::SalePaused(Scope::Location(location)) => format!("sale_paused at={location}"),
-        Rejection::SalePaused(Scope::Item(key)) => format!("sale_paused {}", said_item(key)),
-        Rejection::QuantityLimit { item, requested, limit } => {
-            let item = item.as_ref().map_or("units".to_owned(), said_item);
-            format!("quantity_limit {item}={requested}>{limit}")
-        }
-        Rejection::InsufficientInventory(short) => {
-            let mut words = "insufficient_inventory".to_owned();
-            for line in short {
-                let (item, asked, left) = (said_item(&line.item), line.requested, line.available);
-                write!(words, " {item}={asked}>{left}").unwrap();
-                if let Some(at) = line.next_expiry_at {
-                    write!(words, "@{}", since_start(at)).unwrap();
-                }
-                if !line.unknown_sections.is_empty() {
-                    let unknown: Vec<&str> = line.unknown_sections.iter().map(Label::as_str).collect();
-                    write!(words, " unknown=[{}]", unknown.join("+")).unwrap();
-                }
-            }
-            words
-        }
-        Rejection::UnitsUnavailable(taken) => {
-            let mut words = "units_unavailable".to_owned();
-            for line in taken {
-                let units: Vec<&str> = line.units.iter().map(Label::as_str).collect();
-                write!(words, " {}=[{}]", said_item(&line.item), units.join("+")).unwrap();
-                if !line.unknown.is_empty() {
-                    let unknown: Vec<&str> = line.unknown.iter().map(Label::as_str).collect();
-                    write!(words, " unknown=[{}]", unknown.join("+")).unwrap();
-                }
-            }
-            words
-        }
-        Rejection::TtlTooLong { max } => format!("ttl_too_long {}", max.get()),
-        Rejection::UnknownUnit { item, unit } => format!("unknown_unit {} {unit}", said_item(item)),
-        Rejection::UnitInUse { item, unit, status } => {
-            let word = if matches!(status, UnitStatus::Held(_)) { "held" } else { "sold" };
-            format!("unit_in_use {} {unit} {word}", said_item(item))
-        }
-        Rejection::IdempotencyMismatch => "idempotency_mismatch".to_owned(),
-        Rejection::UnknownReservation(id) => format!("unknown_reservation {}", id_name(*id)),
-        Rejection::ReservationConfirmed { id, order_id } => {
-            let order = order_id.as_ref().map(|order| format!(" order={order}")).unwrap_or_default();
-            format!("reservation_confirmed {}{order}", id_name(*id))
-        }
-        Rejection::ReservationCancelled(id) => format!("reservation_cancelled {}", id_name(*id)),
-        Rejection::ReservationExpired { id, expires_at } => {
-            format!("reservation_expired {} since {}", id_name(*id), since_start(*expires_at))
-        }
-        Rejection::ReservationNotConfirmed(id) => format!("reservation_not_confirmed {}", id_name(*id)),
-        Rejection::ExtensionLimit { max_expires_at } => {
-            format!("extension_limit {}", since_start(*max_expires_at))
-        }
-        Rejection::ReturnExceedsSold { item, requested, sold } => {
-            format!("return_exceeds_sold {}={requested}>{sold}", said_item(item))
-        }
-        Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
-            format!("below_committed sold={confirmed_sold} held={held} total={total_units}")
-        }
-        Rejection::ItemInUse { confirmed_sold, held, units } => {
-            format!("item_in_use sold={confirmed_sold} held={held} units={units}")
-        }
-        Rejection::PreconditionFailed { version: found } => match found {
-            Some(of_item) => format!("precondition_failed v={}", of_item - version(1) + 1),
-            None => "precondition_failed".to_owned(),
-        },
-        Rejection::RecordChanged { version } => format!("record_changed v={version}"),
-    }
 }

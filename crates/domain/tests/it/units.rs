@@ -1,6 +1,7 @@
 //! Units with ids: added and retired, held, sold, given back, expired, returned.
 
-use crate::table::{check, instant, item, said};
+use crate::said::said;
+use crate::table::{check, instant, item};
 use stockhold_domain::limits;
 
 /// Four seats of one row.
@@ -76,7 +77,7 @@ fn named_units_are_had_all_or_the_taken_are_told() {
         0 reserve s hall=[a1+a2+zz+a3] ttl=5     -> units_unavailable hall=[a1+zz+a3] unknown=[zz]
         0 reserve s hall=[a1+a2] ttl=9 partial   -> active until 9000 hall=1/2(a2.2)
         0 reserve t hall=[a1+zz] ttl=9 partial   -> units_unavailable hall=[a1+zz] unknown=[zz]
-        4999 reserve t hall=[a1] ttl=9           -> units_unavailable hall=[a1]
+        4999 reserve t hall=[a1] ttl=9           -> units_unavailable hall=[a1] next=5000
         5000 reserve t hall=[a1] ttl=9           -> active until 14000 hall=1(a1.4)
         5000 hold r                              -> expired at 5000 hall=2(a3.3 a1.3)
         5000 map hall                            -> h4 h2 .3 .1

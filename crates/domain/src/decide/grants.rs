@@ -1,0 +1,231 @@
+//! What a request for lines gets: expiry of the due holds that block it, then the units of each line. Reserve, amend and reacquire share
+//! it. An amend counts the units of its own hold as free.
+
+use super::hold::expire;
+use super::units::{Offer, due_holders, offer};
+use super::{CommandContext, DecideError};
+use crate::command::{Basket, Fulfilment, RequestedLine};
+use crate::hold::Line;
+use crate::item::{Item, Mode};
+use crate::label::Label;
+use crate::rejection::{Rejection, Shortage, UnavailableUnits};
+use crate::state::{Scope, State};
+use crate::time::Instant;
+use crate::unit_selection::UnitSelection;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The lines that a command asks for, and the lines of its own hold on the same items.
+pub(super) struct Request<'a> {
+    pub(super) basket: &'a Basket,
+    /// In the order of the basket; empty when there is no hold yet.
+    own: Vec<Option<&'a Line>>,
+}
+
+/// A requested line and what it gets.
+pub(super) struct Grant<'a> {
+    pub(super) requested: &'a RequestedLine,
+    pub(super) own: Option<&'a Line>,
+    pub(super) offer: Offer,
+}
+
+impl<'a> Request<'a> {
+    /// A request without a hold.
+    pub(super) fn new(basket: &'a Basket) -> Self {
+        Self { basket, own: Vec::new() }
+    }
+
+    /// A request that replaces the lines of a hold.
+    pub(super) fn amending(basket: &'a Basket, lines: &'a [Line]) -> Self {
+        let known: BTreeMap<_, _> = lines.iter().map(|line| (&line.item, line)).collect();
+        let own = basket.lines().iter().map(|line| known.get(&line.item).copied()).collect();
+        Self { basket, own }
+    }
+
+    /// The hold's line on the item of the line with this number.
+    pub(super) fn own(&self, number: usize) -> Option<&'a Line> {
+        self.own.get(number).copied().flatten()
+    }
+
+    /// Whether the line may get units that its hold does not have. The best available units are planned anew, so they may.
+    pub(super) fn adds(&self, number: usize, line: &RequestedLine) -> bool {
+        let Some(own) = self.own(number) else { return true };
+        match self.basket.selection(number) {
+            Some(UnitSelection::BestAvailable(_)) => true,
+            Some(UnitSelection::Named(ids)) => {
+                let known: alloc::collections::BTreeSet<_> =
+                    own.units().iter().map(|unit| &unit.id).collect();
+                ids.iter().any(|id| !known.contains(id))
+            }
+            None => line.quantity > u64::from(own.quantity),
+        }
+    }
+}
+
+/// What each line of a request gets, in the order of its lines. Lines that get nothing are left out.
+pub(super) fn grant<'a, S: State>(
+    context: &CommandContext<'_, S>,
+    request: &Request<'a>,
+    fulfilment: Fulfilment,
+) -> Result<Result<Vec<Grant<'a>>, Rejection>, DecideError> {
+    let lines = request.basket.lines();
+    let mut granted = Vec::with_capacity(lines.len());
+    let (mut short, mut taken) = (Vec::new(), Vec::new());
+    for (number, line) in lines.iter().enumerate() {
+        let (item, own) = (known(context, line)?, request.own(number));
+        let mut offer = match item.mode {
+            Mode::Counted => Offer { quantity: line.quantity.min(free(item, own)), ..Offer::default() },
+            Mode::Units => offer(context, item, line, request.basket.selection(number), own)?,
+        };
+        if !offer.taken.is_empty() {
+            taken.push(UnavailableUnits {
+                item: item.key.clone(),
+                units: core::mem::take(&mut offer.taken),
+                unknown: core::mem::take(&mut offer.unknown),
+                next_expiry_at: offer.next_expiry_at,
+            });
+        } else if offer.quantity < line.quantity {
+            short.push((line, offer.quantity, core::mem::take(&mut offer.unknown_sections)));
+        }
+        if offer.quantity > 0 {
+            granted.push(Grant { requested: line, own, offer });
+        }
+    }
+    let refused = match fulfilment {
+        Fulfilment::All => !short.is_empty() || !taken.is_empty(),
+        Fulfilment::Partial => granted.is_empty(),
+    };
+    Ok(if refused && !taken.is_empty() {
+        Err(Rejection::UnitsUnavailable(taken))
+    } else if refused {
+        Err(shortages(context, short)?)
+    } else {
+        Ok(granted)
+    })
+}
+
+/// Units of an item that a line can get: those that are available, and those of its own hold.
+pub(super) fn free(item: &Item, own: Option<&Line>) -> u64 {
+    item.available().saturating_add(own.map_or(0, |line| u64::from(line.quantity)))
+}
+
+/// Expires due holds of the items that fall short, earliest first, until the request fits or none is due. Returns the
+/// instant that applies to the whole request, or `None` when the batch has no expiries left and more holds are due.
+pub(super) fn expire_until_it_fits<S: State>(
+    context: &mut CommandContext<'_, S>,
+    request: &Request<'_>,
+    now: Instant,
+) -> Result<Option<Instant>, DecideError> {
+    let lines = request.basket.lines();
+    let mut now = clamp_to_item_clock(context, lines, now)?;
+    loop {
+        for (number, line) in lines.iter().enumerate() {
+            // Named units are free only after the holds that have them end. Expiring other holds does not help.
+            if let Some(UnitSelection::Named(ids)) = request.basket.selection(number) {
+                for due in due_holders(context, &line.item, ids, now)? {
+                    if !context.may_expire() {
+                        return Ok(None);
+                    }
+                    expire(context, due, now)?;
+                }
+            }
+            while !fits(context, request, number, line, now)? {
+                match context.state.earliest(Some(&line.item))? {
+                    Some((due, id)) if due <= now => {
+                        if !context.may_expire() {
+                            return Ok(None);
+                        }
+                        expire(context, id, now)?;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        // An expired hold may span items with a later clock. The clock then moves, and more holds may be due.
+        let floor = clamp_to_item_clock(context, lines, now)?;
+        if floor == now {
+            return Ok(Some(now));
+        }
+        now = floor;
+    }
+}
+
+/// Whether expiring due holds would not help this line: it fits in full, or its named units are not in a due hold.
+fn fits<S: State>(
+    context: &CommandContext<'_, S>,
+    request: &Request<'_>,
+    number: usize,
+    line: &RequestedLine,
+    now: Instant,
+) -> Result<bool, DecideError> {
+    let (item, own) = (known(context, line)?, request.own(number));
+    if free(item, own) < line.quantity {
+        return Ok(false);
+    }
+    let selection = request.basket.selection(number);
+    match selection {
+        None | Some(UnitSelection::Named(_)) => Ok(true),
+        Some(UnitSelection::BestAvailable(_)) => {
+            // Planning is repeated for the grant itself, so skip it here when nothing is due. Deadlines that are not loaded
+            // count as none: a store has to load them only when stock falls short.
+            let none_is_due = context
+                .state
+                .earliest(Some(&line.item))
+                .is_ok_and(|first| first.is_none_or(|(due, _)| due > now));
+            Ok(none_is_due || offer(context, item, line, selection, own)?.quantity == line.quantity)
+        }
+    }
+}
+
+/// `now`, clamped to the clocks of the basket's items: time never runs backwards for an item.
+fn clamp_to_item_clock<S: State>(
+    context: &CommandContext<'_, S>,
+    lines: &[RequestedLine],
+    now: Instant,
+) -> Result<Instant, DecideError> {
+    let mut at = now;
+    for line in lines {
+        at = at.max(known(context, line)?.figures.at);
+    }
+    Ok(at)
+}
+
+pub(super) fn known<'s, S: State>(
+    context: &'s CommandContext<'_, S>,
+    line: &RequestedLine,
+) -> Result<&'s Item, DecideError> {
+    context
+        .state
+        .item(&line.item)?
+        .ok_or(DecideError::InvariantViolated("an item disappeared while a command was decided"))
+}
+
+/// The widest pause that concerns an item, below that of everything.
+pub(super) fn pause_of<S: State>(
+    context: &CommandContext<'_, S>,
+    item: &Item,
+) -> Result<Option<Scope>, DecideError> {
+    if context.state.paused(Some(item.key.location()))? {
+        let location = Label::new(item.key.location())
+            .map_err(|_| DecideError::InvariantViolated("a location is not a label"))?;
+        return Ok(Some(Scope::Location(location)));
+    }
+    Ok(item.paused.then(|| Scope::Item(item.key.clone())))
+}
+
+fn shortages<S: State>(
+    context: &CommandContext<'_, S>,
+    short: Vec<(&RequestedLine, u64, Vec<Label>)>,
+) -> Result<Rejection, DecideError> {
+    let mut lines = Vec::with_capacity(short.len());
+    for (line, available, unknown_sections) in short {
+        lines.push(Shortage {
+            item: line.item.clone(),
+            requested: line.quantity,
+            available,
+            next_expiry_at: context.state.earliest(Some(&line.item))?.map(|(due, _)| due),
+            unknown_sections,
+        });
+    }
+    Ok(Rejection::InsufficientInventory(lines))
+}

@@ -1,0 +1,96 @@
+//! Reacquire: a buyer paid too late. A new hold takes the units of the expired one again and is confirmed in the same commit. The expired
+//! hold stays expired.
+
+use super::grants::{Request, expire_until_it_fits, grant, pause_of};
+use super::hold::{change_hold, confirm_active, done, ended, same_sale};
+use super::reserve::{NewHold, create, smallest_times};
+use super::{CommandContext, DecideError};
+use crate::command::{Basket, Confirm, Fulfilment, RequestedLine};
+use crate::event::HoldChange;
+use crate::hold::{Hold, HoldDetails, Line};
+use crate::outcome::Outcome;
+use crate::rejection::Rejection;
+use crate::state::{Scope, State};
+use crate::time::Instant;
+use crate::unit_selection::UnitSelection;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+pub(super) fn reacquire<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &Confirm,
+    expired: &Hold,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
+    if let Some(id) = expired.details().replaced_by {
+        let hold = context.state.hold(id)?;
+        let hold = hold.ok_or(DecideError::InvariantViolated("a hold's replacement does not exist"))?.clone();
+        if !same_sale(&hold, command) {
+            return Ok(Outcome::Refused(ended(&hold)));
+        }
+        return Ok(done(context, hold, now));
+    }
+    let id = expired.id;
+    let refused = |refusal| Ok(Outcome::Refused(Rejection::NotReacquired { id, refusal: Box::new(refusal) }));
+    let Some(basket) = basket_of(expired) else {
+        return Err(DecideError::InvariantViolated("the lines of a hold are no basket"));
+    };
+    if let Some(rejection) = unknown_or_paused(context, &basket)? {
+        return refused(rejection);
+    }
+    let request = Request::new(&basket);
+    let Some(at) = expire_until_it_fits(context, &request, now)? else { return Ok(Outcome::Later) };
+    let granted = match grant(context, &request, Fulfilment::All)? {
+        Ok(granted) => granted,
+        Err(rejection) => return refused(rejection),
+    };
+    let times = smallest_times(context, basket.lines().iter())?;
+    let event = context.fresh.event;
+    let mut replaced = expired.clone();
+    replaced.details.get_or_insert_default().replaced_by = Some(context.fresh.reservation);
+    let lines = replaced.lines.to_vec();
+    change_hold(context, event, at, replaced, lines, HoldChange::Replaced)?;
+    let new = NewHold {
+        event: event.nth(1),
+        terms: expired.terms.reserve.clone(),
+        max_expires_at: at.deadline(times.max_hold),
+        expires_at: at.deadline(times.default_ttl),
+        details: Some(Box::new(HoldDetails { replaces: Some(id), ..HoldDetails::default() })),
+    };
+    let hold = create(context, new, granted, at)?;
+    let hold = confirm_active(context, hold, command, event.nth(2), at)?;
+    Ok(done(context, hold, at))
+}
+
+/// The lines of a hold as a request for the same units.
+pub(super) fn basket_of(hold: &Hold) -> Option<Basket> {
+    let requested = |line: &Line| {
+        let units = line.units.as_ref().map(|units| units.all().iter().map(|unit| unit.id.clone()).collect());
+        let line = RequestedLine { item: line.item.clone(), quantity: u64::from(line.quantity) };
+        (line, units.map(UnitSelection::Named))
+    };
+    Basket::with_selections(hold.lines.iter().map(requested).collect::<Vec<_>>()).ok()
+}
+
+/// What refuses a reserve before stock is looked at: items that are gone, and pauses. Times and limits are not judged again.
+fn unknown_or_paused<S: State>(
+    context: &CommandContext<'_, S>,
+    basket: &Basket,
+) -> Result<Option<Rejection>, DecideError> {
+    let (mut unknown, mut paused) = (Vec::new(), None);
+    if context.state.paused(None)? {
+        paused = Some(Scope::Everything);
+    }
+    for line in basket.lines() {
+        match context.state.item(&line.item)? {
+            None => unknown.push(line.item.clone()),
+            Some(item) if paused.is_none() => paused = pause_of(context, item)?,
+            Some(_) => {}
+        }
+    }
+    Ok(if unknown.is_empty() {
+        paused.map(Rejection::SalePaused)
+    } else {
+        Some(Rejection::UnknownItem(unknown))
+    })
+}
