@@ -63,9 +63,20 @@ fn closed_by(events: &[Event]) -> [[u64; 2]; OUTCOMES.len()] {
         let Transition::Hold { change, hold, .. } = &event.transition else { continue };
         let [reservations, units] = match change {
             HoldChange::Confirmed => &mut confirmed,
-            HoldChange::Cancelled => &mut cancelled,
+            HoldChange::Cancelled | HoldChange::MergedAway => &mut cancelled,
             HoldChange::Expired => &mut expired,
-            HoldChange::Created | HoldChange::Extended | HoldChange::Returned { .. } => continue,
+            HoldChange::Created
+            | HoldChange::CreatedBySplit
+            | HoldChange::Amended { .. }
+            | HoldChange::Transferred { .. }
+            | HoldChange::Split { .. }
+            | HoldChange::Merged { .. }
+            | HoldChange::Extended
+            | HoldChange::PaymentOpened { .. }
+            | HoldChange::PaymentClosed { .. }
+            | HoldChange::Replaced
+            | HoldChange::Fulfilled { .. }
+            | HoldChange::Returned { .. } => continue,
         };
         *reservations += 1;
         *units += hold.lines.iter().map(|line| u64::from(line.quantity)).sum::<u64>();

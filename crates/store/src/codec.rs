@@ -6,7 +6,9 @@
 //! begins with [`EVENT_VERSION`]. Decoding never panics and never trusts a length; left-over bytes and unknown tags are
 //! errors.
 
+mod changes;
 mod command;
+mod details;
 mod read;
 mod terms;
 mod units;
@@ -18,7 +20,9 @@ pub use units::{attributes, put_attributes, put_unit, unit};
 pub use write::{put_event, put_hold, put_item, put_key_record, put_record, put_text, put_u64, put_u128};
 
 /// The version that events are written with. It changes only when a mandatory field changes.
-pub const EVENT_VERSION: u8 = 1;
+pub const EVENT_VERSION: u8 = 2;
 
+#[cfg(test)]
+mod integer_tests;
 #[cfg(test)]
 mod tests;

@@ -8,18 +8,37 @@ use stockhold_domain::{
     Event, EventId, Hold, HoldChange, Item, Line, Mode, Record, Status, StockChange, StockCounters,
 };
 
-/// Checks a transition of a reservation against the reservation before it: its status and its latest event, `None` when it
-/// did not exist.
+/// What the audit of a reservation's events keeps of it between two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownHold {
+    /// Its status.
+    pub status: Status,
+    /// Its version.
+    pub version: u64,
+    /// Its latest event.
+    pub last_event: EventId,
+}
+
+impl KnownHold {
+    /// What is kept of this reservation.
+    pub fn of(hold: &Hold) -> Self {
+        Self { status: hold.status, version: hold.version, last_event: hold.last_event }
+    }
+}
+
+/// Checks a transition of a reservation against the reservation before it, `None` when it did not exist.
 pub fn hold_violations(
-    before: Option<(Status, EventId)>,
+    before: Option<KnownHold>,
     event: &Event,
     change: &HoldChange,
     hold: &Hold,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    let follows = before.map(|(status, _)| status) == change.status_before()
+    let follows = before.map(|known| known.status) == change.status_before()
         && hold.status == change.status_after()
-        && event.previous == before.map(|(_, last_event)| last_event);
+        && hold.version == before.map_or(0, |known| known.version) + 1
+        && hold.last_event == event.id
+        && event.previous == before.map(|known| known.last_event);
     if !follows {
         found.push(format!("reservation {}: {change:?} does not follow from {before:?}", hold.id));
     }
@@ -39,13 +58,16 @@ pub fn line_violations(
     after: &StockCounters,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    let effect = change.effect(line, number);
+    let effect = change.effect(hold, line, number);
     let expected = before.after(&effect).map(|expected| StockCounters { at: after.at, ..expected });
     let follows = expected.as_ref() == Some(after)
         && before.at <= after.at
         && (effect.sequence == 0 || line.sequence == after.sequence);
     if !follows {
         found.push(format!("{:?}: {change:?} of {} leads from {before:?} to {after:?}", line.item, hold.id));
+    }
+    if after.fulfilled > after.confirmed_sold || after.held_under_payment > after.held {
+        found.push(format!("{:?} has figures that contradict each other: {after:?}", line.item));
     }
     if is_oversold(after) {
         found.push(format!("{:?} is oversold: {after:?}", line.item));
@@ -61,27 +83,36 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
         None => {
             *change == StockChange::Set
                 && after.version == Item::first_version(after.created_at)
-                && counters.sequence == step
-                && (counters.held, counters.confirmed_sold, counters.active) == (0, 0, 0)
+                && *counters
+                    == StockCounters {
+                        total_units: counters.total_units,
+                        sequence: step,
+                        ..StockCounters::none(counters.at)
+                    }
         }
         Some(before) => {
             let total = match change {
                 StockChange::Set => Some(counters.total_units),
                 StockChange::Adjusted { delta, .. } => before.figures.total_units.checked_add_signed(*delta),
                 StockChange::UnitsAdded(units) => before.figures.total_units.checked_add(units.len() as u64),
-                StockChange::UnitRetired(_) => before.figures.total_units.checked_sub(1),
+                StockChange::UnitsRetired(units) => {
+                    before.figures.total_units.checked_sub(units.len() as u64)
+                }
                 StockChange::Deleted => deletable(before).then_some(before.figures.total_units),
             };
-            let of_units = matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitRetired(_));
+            let of_units = matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitsRetired(_));
             after.mode == before.mode
                 && (!of_units || after.mode == Mode::Units)
                 && after.version == before.version + 1
                 && total == Some(counters.total_units)
-                && counters.sequence == before.figures.sequence + step
-                && counters.held == before.figures.held
-                && counters.confirmed_sold == before.figures.confirmed_sold
-                && counters.active == before.figures.active
                 && counters.at >= before.figures.at
+                && *counters
+                    == StockCounters {
+                        total_units: counters.total_units,
+                        sequence: before.figures.sequence + step,
+                        at: counters.at,
+                        ..before.figures
+                    }
         }
     };
     if follows && !is_oversold(counters) {
@@ -119,12 +150,15 @@ pub fn is_oversold(counters: &StockCounters) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{ItemKey, Label, RecordKey, RecordKind, RecordValue};
+    use stockhold_domain::{
+        Disposition, HoldDetails, HoldTerms, ItemKey, Label, LineChange, MovedUnits, Payment, PaymentState,
+        RecordKey, RecordKind, RecordValue, ReservationId, ReserveTerms,
+    };
 
     fn line(quantity: u32) -> Line {
         let label = Label::new("a").unwrap();
         let item = ItemKey::new(&label, &label);
-        Line { item, requested: quantity, quantity, returned: 0, sequence: 0, units: None }
+        Line { item, requested: quantity, quantity, fulfilled: 0, returned: 0, sequence: 0, units: None }
     }
 
     fn counters(held: u64, confirmed_sold: u64, active: u64, sequence: u64) -> StockCounters {
@@ -134,31 +168,92 @@ mod tests {
             held,
             active,
             sequence,
-            at: stockhold_domain::Instant::from_micros(1),
+            ..StockCounters::none(stockhold_domain::Instant::from_micros(1))
         }
+    }
+
+    fn with(fulfilled: u64, held_under_payment: u64, counters: StockCounters) -> StockCounters {
+        StockCounters { fulfilled, held_under_payment, ..counters }
+    }
+
+    /// A reservation of a line, whose payment has this state.
+    fn hold(state: PaymentState) -> Hold {
+        let (owner_id, at) = (Label::new("o").unwrap(), stockhold_domain::Instant::from_micros(1));
+        let reserve = ReserveTerms { owner_id: owner_id.clone(), optional: None };
+        let payment = Payment { id: owner_id, state, until: at, deadline_before: at };
+        let details = HoldDetails { payment: Some(payment), ..HoldDetails::default() };
+        Hold {
+            id: ReservationId::from_u128(1),
+            status: Status::Active,
+            expires_at: at,
+            terms: HoldTerms { reserve, created_at: at, max_expires_at: at }.into(),
+            lines: [line(3)].into(),
+            closing: None,
+            details: Some(Box::new(details)),
+            version: 1,
+            last_event: EventId::from_u128(1),
+        }
+    }
+
+    fn moved(quantity: u32) -> MovedUnits {
+        MovedUnits { quantity, places: Box::default() }
+    }
+
+    fn changed(quantity_before: u32) -> Box<[LineChange]> {
+        [LineChange { quantity_before, ..LineChange::default() }].into()
     }
 
     /// Written again by hand, because the checks and the rules share the mapping.
     #[test]
     fn each_transition_moves_the_counters_that_it_should() {
         let returned = || HoldChange::Returned {
-            quantities: vec![0, 2],
-            units: Box::default(),
+            lines: [moved(0), moved(2)].into(),
+            fulfilled: [0, 1].into(),
+            disposition: Disposition::Restock,
             reason: Label::new("r").unwrap(),
         };
+        let amended = |before| HoldChange::Amended { lines: changed(before) };
+        let (opened, closed) =
+            (|prolonged| HoldChange::PaymentOpened { prolonged }, HoldChange::PaymentClosed { reason: None });
+        let fulfilled = || HoldChange::Fulfilled { lines: [moved(0), moved(2)].into() };
+        let (into, from) = (ReservationId::from_u128(2), Box::default());
+        let other = hold(PaymentState::Closed);
         let table = [
             (HoldChange::Created, 0, counters(0, 0, 0, 1), counters(3, 0, 1, 2)),
+            (HoldChange::CreatedBySplit, 0, counters(0, 0, 0, 1), counters(3, 0, 1, 2)),
             (HoldChange::Extended, 0, counters(3, 0, 1, 2), counters(3, 0, 1, 2)),
+            (amended(3), 0, counters(3, 0, 1, 2), counters(3, 0, 1, 2)),
+            (amended(5), 0, counters(5, 0, 1, 2), counters(3, 0, 1, 3)),
+            (amended(0), 0, counters(0, 0, 0, 2), counters(3, 0, 1, 3)),
+            (HoldChange::Split { lines: changed(4), into }, 0, counters(4, 0, 1, 2), counters(3, 0, 1, 3)),
+            (HoldChange::Merged { lines: changed(1), from }, 0, counters(1, 0, 1, 2), counters(3, 0, 1, 3)),
+            (HoldChange::MergedAway, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),
+            (opened(false), 0, counters(3, 0, 1, 2), with(0, 3, counters(3, 0, 1, 3))),
+            (opened(true), 0, with(0, 3, counters(3, 0, 1, 3)), with(0, 3, counters(3, 0, 1, 3))),
+            (closed, 0, with(0, 3, counters(3, 0, 1, 2)), counters(3, 0, 1, 3)),
             (HoldChange::Confirmed, 0, counters(3, 0, 1, 2), counters(0, 3, 0, 3)),
             (HoldChange::Cancelled, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),
             (HoldChange::Expired, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),
+            (HoldChange::Replaced, 0, counters(0, 0, 0, 3), counters(0, 0, 0, 3)),
+            (fulfilled(), 0, counters(0, 3, 0, 3), counters(0, 3, 0, 3)),
+            (fulfilled(), 1, counters(0, 3, 0, 3), with(2, 0, counters(0, 3, 0, 4))),
             (returned(), 0, counters(0, 3, 0, 3), counters(0, 3, 0, 3)),
-            (returned(), 1, counters(0, 3, 0, 3), counters(0, 1, 0, 4)),
+            (returned(), 1, with(2, 0, counters(0, 3, 0, 3)), with(1, 0, counters(0, 1, 0, 4))),
         ];
         for (change, number, before, after) in table {
-            assert_eq!(before.after(&change.effect(&line(3), number)), Some(after), "{change:?}");
+            assert_eq!(before.after(&change.effect(&other, &line(3), number)), Some(after), "{change:?}");
         }
-        assert_eq!(counters(2, 0, 1, 2).after(&HoldChange::Expired.effect(&line(3), 0)), None);
+        for (change, state, after) in [
+            (HoldChange::Confirmed, PaymentState::Completed, counters(0, 3, 0, 3)),
+            (HoldChange::Expired, PaymentState::Lapsed, counters(0, 0, 0, 3)),
+        ] {
+            let before = with(0, 3, counters(3, 0, 1, 2));
+            assert_eq!(before.after(&change.effect(&hold(state), &line(3), 0)), Some(after), "{change:?}");
+        }
+        // The line that a change removes has no units left.
+        let gone = HoldChange::Amended { lines: changed(3) }.effect(&other, &line(0), 0);
+        assert_eq!(counters(3, 0, 1, 2).after(&gone), Some(counters(0, 0, 0, 3)));
+        assert_eq!(counters(2, 0, 1, 2).after(&HoldChange::Expired.effect(&other, &line(3), 0)), None);
     }
 
     #[test]

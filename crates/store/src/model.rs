@@ -8,10 +8,13 @@
 
 mod agreement;
 mod audit;
+mod changes;
 mod find;
 mod holds;
 mod naive_state;
+mod payments;
 mod records;
+mod sales;
 mod stock;
 mod units;
 
@@ -85,6 +88,11 @@ impl Model {
             && let Some((_, fingerprint, target)) = self.used.iter().find(|(hash, ..)| *hash == key.hash)
         {
             if *fingerprint != key.fingerprint {
+                if let Some(id) = envelope.command.reservation()
+                    && self.hold(id).is_none()
+                {
+                    return Outcome::Refused(Rejection::UnknownReservation(id));
+                }
                 return Outcome::Refused(Rejection::IdempotencyMismatch);
             }
             return match self.current_reply(&envelope.command, target) {
@@ -136,7 +144,9 @@ impl Model {
             figures: StockCounters {
                 total_units: count(record.total),
                 confirmed_sold: count(self.sold(key)),
+                fulfilled: self.fulfilled(key),
                 held: count(self.held(key)),
+                held_under_payment: self.held_under_payment(key),
                 active: self.active(key).len() as u64,
                 sequence: record.sequence,
                 at: record.at,
@@ -168,9 +178,20 @@ impl Model {
             Command::Reserve(reserve) => {
                 self.reserve(envelope.fresh.reservation, reserve, now).map(Reply::Reservation)
             }
-            Command::Confirm(confirm) => self.confirm(confirm, now).map(Reply::Reservation),
+            Command::Confirm(confirm) => {
+                self.confirm(envelope.fresh.reservation, confirm, now).map(Reply::Reservation)
+            }
             Command::Release(release) => self.release(release, now).map(Reply::Reservation),
             Command::Extend(extend) => self.extend(extend, now).map(Reply::Reservation),
+            Command::Amend(amend) => self.amend(amend, now).map(Reply::Reservation),
+            Command::Transfer(transfer) => self.transfer(transfer, now).map(Reply::Reservation),
+            Command::Split(split) => {
+                self.split(envelope.fresh.reservation, split, now).map(Reply::Reservation)
+            }
+            Command::Merge(merge) => self.merge(merge, now).map(Reply::Reservation),
+            Command::OpenPayment(open) => self.open_window(open, now).map(Reply::Reservation),
+            Command::ClosePayment(close) => self.close_window(close, now).map(Reply::Reservation),
+            Command::Fulfil(fulfil) => self.fulfil(fulfil, now).map(Reply::Reservation),
             Command::Return(returned) => self.return_units(returned, now).map(Reply::Reservation),
             Command::SetStock(set) => self.set_stock(set, now),
             Command::AdjustStock(adjust) => self.adjust_stock(adjust, now),
@@ -275,11 +296,8 @@ impl Model {
             return Err(Rejection::UnknownItem(unknown));
         }
         for record in &known {
-            let location = Label::new(record.key.location()).expect("a location is a label");
-            for scope in [Scope::Everything, Scope::Location(location), Scope::Item(record.key.clone())] {
-                if self.paused.contains(&scope) {
-                    return Err(Rejection::SalePaused(scope));
-                }
+            if let Some(scope) = self.pause_of(&record.key) {
+                return Err(Rejection::SalePaused(scope));
             }
         }
         for (requested_line, record) in requested_lines.iter().zip(&known) {
@@ -339,6 +357,8 @@ impl Model {
             .into(),
             lines: lines.into(),
             closing: None,
+            details: None,
+            version: 1,
             last_event: NO_EVENT,
         };
         self.holds.push(hold.clone());
@@ -369,13 +389,14 @@ impl Model {
             }
             if offered.quantity > 0 {
                 let units = offered.units.map(|ids| {
-                    let unit = |id| LineUnit { id, version: 0, returned: false };
+                    let unit = |id| LineUnit { id, version: 0, fulfilled: false, returned: false };
                     LineUnits::new(ids.into_iter().map(unit).collect()).into()
                 });
                 lines.push(Line {
                     item: requested_line.item.clone(),
                     requested: u32::try_from(requested_line.quantity).expect("within the limit"),
                     quantity: u32::try_from(offered.quantity).expect("within the limit"),
+                    fulfilled: 0,
                     returned: 0,
                     sequence: 0,
                     units,
@@ -387,9 +408,9 @@ impl Model {
 
     fn default_ttl(&self, record: &Record) -> Seconds {
         let mut nearest = self.rules.default_ttl;
-        for (location, default_ttl, _) in &self.rules.locations {
+        for (location, limits) in &self.rules.locations {
             if location.as_str() == record.key.location() {
-                nearest = default_ttl.unwrap_or(nearest);
+                nearest = limits.default_ttl.unwrap_or(nearest);
             }
         }
         record.settings.default_ttl.unwrap_or(nearest)
@@ -397,9 +418,9 @@ impl Model {
 
     fn max_hold(&self, record: &Record) -> Seconds {
         let mut nearest = self.rules.max_hold;
-        for (location, _, max_hold) in &self.rules.locations {
+        for (location, limits) in &self.rules.locations {
             if location.as_str() == record.key.location() {
-                nearest = max_hold.unwrap_or(nearest);
+                nearest = limits.max_hold.unwrap_or(nearest);
             }
         }
         record.settings.max_hold.unwrap_or(nearest)

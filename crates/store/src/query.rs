@@ -98,7 +98,7 @@ impl UnitFilter {
         let state = match unit.status {
             UnitStatus::Available => UnitState::Available,
             UnitStatus::Held(_) => UnitState::Held,
-            UnitStatus::Sold(_) => UnitState::Sold,
+            UnitStatus::Sold(_) | UnitStatus::Fulfilled(_) => UnitState::Sold,
         };
         self.status.is_none_or(|status| status == state)
             && self.section.as_ref().is_none_or(|section| unit.place.section.as_ref() == Some(section))

@@ -1,7 +1,7 @@
 //! The history of one unit with an id: which events belong to it. All stores use this, so that they return the same.
 
 use crate::event_row::EventRow;
-use stockhold_domain::{ItemKey, Label, StockChange, Transition, moved};
+use stockhold_domain::{ItemKey, Label, StockChange, Transition, UnitMove, moved};
 
 /// Maximum number of events in the history of a unit. Older ones are left out.
 pub const UNIT_HISTORY_LIMIT: usize = 64;
@@ -15,7 +15,7 @@ pub fn for_each_unit<'a>(
     match transition {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
-                for (unit, _) in moved(change, hold, line, number) {
+                for UnitMove { unit, .. } in moved(change, hold, line, number) {
                     each(&line.item, &unit.id, Some(unit.version));
                 }
             }
@@ -25,7 +25,9 @@ pub fn for_each_unit<'a>(
                 each(&item.key, &unit.id, Some(unit.version));
             }
         }
-        Transition::Stock { change: StockChange::UnitRetired(id), item } => each(&item.key, id, None),
+        Transition::Stock { change: StockChange::UnitsRetired(ids), item } => {
+            ids.iter().for_each(|id| each(&item.key, id, None));
+        }
         Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
     }
 }

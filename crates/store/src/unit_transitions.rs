@@ -1,7 +1,9 @@
 //! Checks that an event changes units with ids correctly: each version of a unit follows from the one before, and no two
 //! reservations have the same unit. For audits that replay events.
 
-use stockhold_domain::{Hold, HoldChange, ItemKey, Pool, StockChange, Transition, UnitStatus, moved};
+use stockhold_domain::{
+    Hold, HoldChange, ItemKey, Pool, StockChange, Transition, UnitMove, UnitStatus, moved,
+};
 
 /// Describes what is wrong with a transition, given the units before it, which `pool` returns. Empty when it is correct.
 pub fn violations<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &Transition) -> Vec<String> {
@@ -13,12 +15,11 @@ pub fn violations<'a>(pool: impl Fn(&ItemKey) -> Option<&'a Pool>, transition: &
                 units.iter().filter(|unit| pool.is_some_and(|pool| pool.get(&unit.id).is_some()));
             duplicates.map(|unit| format!("{:?}: unit {:?} was added twice", item.key, unit.id)).collect()
         }
-        Transition::Stock { change: StockChange::UnitRetired(id), item } => {
-            let unit = pool(&item.key).and_then(|pool| pool.get(id));
-            match unit.map(|unit| unit.status) {
-                Some(UnitStatus::Available) => Vec::new(),
-                status => vec![format!("{:?}: unit {id:?} was retired as {status:?}", item.key)],
-            }
+        Transition::Stock { change: StockChange::UnitsRetired(ids), item } => {
+            let pool = pool(&item.key);
+            let status = |id| pool.and_then(|pool| pool.get(id)).map(|unit| unit.status);
+            let in_use = ids.iter().filter(|id| status(id) != Some(UnitStatus::Available));
+            in_use.map(|id| format!("{:?}: unit {id:?} was retired as {:?}", item.key, status(id))).collect()
         }
         Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
     }
@@ -29,21 +30,16 @@ fn hold_violations<'a>(
     change: &HoldChange,
     hold: &Hold,
 ) -> Vec<String> {
-    let expected = match change {
-        HoldChange::Created => UnitStatus::Available,
-        HoldChange::Returned { .. } => UnitStatus::Sold(hold.id),
-        _ => UnitStatus::Held(hold.id),
-    };
     let mut found = Vec::new();
     for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
         if line.units().len() as u64 != u64::from(line.quantity) {
             found.push(format!("reservation {} has other units of {:?} than it counts", hold.id, line.item));
         }
         let pool = pool_of(&line.item);
-        for (unit, _) in moved(change, hold, line, number) {
+        for UnitMove { unit, before, .. } in moved(change, hold, line, number) {
             let known =
                 pool.and_then(|pool| pool.get(&unit.id)).map(|known| (known.status, known.version + 1));
-            if known != Some((expected, unit.version)) {
+            if known != Some((before, unit.version)) {
                 found.push(format!(
                     "{:?}: {change:?} of {} leads unit {:?} to version {} from {known:?}",
                     line.item, hold.id, unit.id, unit.version

@@ -1,5 +1,6 @@
 //! Commands as bytes, for the fingerprints that tell a repeated request from another one.
 
+use super::changes::put_ids;
 use super::terms::put_optional_terms;
 use super::units;
 use super::write::{
@@ -7,11 +8,12 @@ use super::write::{
     put_scope, put_seconds, put_text, put_u64, put_u128,
 };
 use stockhold_domain::{
-    Basket, BestAvailable, Command, Fulfilment, Label, Patch, Precondition, Reserve, ReturnSelection,
-    SetStock, UnitSelection,
+    Basket, BestAvailable, Command, Disposition, Fulfilment, IfExpired, Label, Patch, Precondition, Reserve,
+    ReturnFrom, SaleSelection, SetStock, ShelfCount, UnitSelection,
 };
 
 /// Appends the parameters of a command. Fingerprints are taken of these bytes. They are never read back.
+#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 pub fn put_command(out: &mut Vec<u8>, command: &Command) {
     match command {
         Command::Reserve(reserve) => {
@@ -22,6 +24,11 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             out.push(1);
             put_u128(out, confirm.id.as_u128());
             put_label(out, confirm.order_id.as_ref());
+            put_label(out, confirm.payment_id.as_ref());
+            out.push(match confirm.if_expired {
+                IfExpired::Refuse => 0,
+                IfExpired::Reacquire => 1,
+            });
         }
         Command::Release(release) => {
             out.push(2);
@@ -33,21 +40,67 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_u128(out, extend.id.as_u128());
             put_seconds(out, extend.ttl);
         }
+        Command::Amend(amend) => {
+            out.push(13);
+            put_u128(out, amend.id.as_u128());
+            put_option(out, amend.basket.as_ref(), put_lines);
+            put_fulfilment(out, amend.fulfilment);
+            put_option(out, amend.ttl, put_seconds);
+            put_patch(out, &amend.metadata, |out, metadata| put_text(out, metadata));
+            put_precondition(out, amend.expected.as_ref());
+        }
+        Command::Transfer(transfer) => {
+            out.push(14);
+            put_u128(out, transfer.id.as_u128());
+            put_label(out, transfer.owner_id.as_ref());
+            put_patch(out, &transfer.customer_id, |out, id| put_text(out, id.as_str()));
+            put_patch(out, &transfer.session_id, |out, id| put_text(out, id.as_str()));
+            put_precondition(out, transfer.expected.as_ref());
+        }
+        Command::Split(split) => {
+            out.push(15);
+            put_u128(out, split.id.as_u128());
+            put_lines(out, &split.lines);
+            put_precondition(out, split.expected.as_ref());
+        }
+        Command::Merge(merge) => {
+            out.push(16);
+            put_u128(out, merge.id.as_u128());
+            put_ids(out, &merge.from);
+            put_precondition(out, merge.expected.as_ref());
+        }
+        Command::OpenPayment(open) => {
+            out.push(17);
+            put_u128(out, open.id.as_u128());
+            put_text(out, open.payment_id.as_str());
+            put_option(out, open.window, put_seconds);
+            put_precondition(out, open.expected.as_ref());
+        }
+        Command::ClosePayment(close) => {
+            out.push(18);
+            put_u128(out, close.id.as_u128());
+            put_label(out, close.payment_id.as_ref());
+            put_label(out, close.reason.as_ref());
+        }
+        Command::Fulfil(fulfil) => {
+            out.push(19);
+            put_u128(out, fulfil.id.as_u128());
+            put_sale_selection(out, &fulfil.selection);
+        }
         Command::Return(returned) => {
             out.push(4);
             put_u128(out, returned.id.as_u128());
-            match &returned.selection {
-                ReturnSelection::All => out.push(0),
-                ReturnSelection::Lines(basket) => {
-                    out.push(1);
-                    put_basket(out, basket);
-                    put_selections(out, basket);
-                }
-                ReturnSelection::Units(units) => {
-                    out.push(2);
-                    put_labels(out, units);
-                }
-            }
+            put_sale_selection(out, &returned.selection);
+            put_option(out, returned.from, |out, from| {
+                out.push(match from {
+                    ReturnFrom::Unfulfilled => 0,
+                    ReturnFrom::Fulfilled => 1,
+                });
+            });
+            out.push(match returned.disposition {
+                Disposition::Restock => 0,
+                Disposition::WriteOff => 1,
+            });
             put_text(out, returned.reason.as_str());
         }
         Command::SetStock(set) => {
@@ -92,7 +145,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_text(out, retire.unit.as_str());
         }
         Command::SetRecord(set) => {
-            out.push(11);
+            out.push(12);
             put_record_key(out, &set.key);
             put_u64(out, set.expected_version);
             put_option(out, set.value.as_ref(), |out, value| put_bytes(out, value.as_bytes()));
@@ -105,12 +158,36 @@ fn put_reserve(out: &mut Vec<u8>, reserve: &Reserve) {
     put_text(out, reserve.terms.owner_id.as_str());
     put_basket(out, &reserve.basket);
     put_option(out, reserve.ttl, put_seconds);
-    out.push(match reserve.fulfilment {
+    put_fulfilment(out, reserve.fulfilment);
+    put_optional_terms(out, reserve.terms.optional.as_deref());
+    put_selections(out, &reserve.basket);
+}
+
+fn put_fulfilment(out: &mut Vec<u8>, fulfilment: Fulfilment) {
+    out.push(match fulfilment {
         Fulfilment::All => 0,
         Fulfilment::Partial => 1,
     });
-    put_optional_terms(out, reserve.terms.optional.as_deref());
-    put_selections(out, &reserve.basket);
+}
+
+fn put_sale_selection(out: &mut Vec<u8>, selection: &SaleSelection) {
+    match selection {
+        SaleSelection::All => out.push(0),
+        SaleSelection::Lines(basket) => {
+            out.push(1);
+            put_lines(out, basket);
+        }
+        SaleSelection::Units(units) => {
+            out.push(2);
+            put_labels(out, units);
+        }
+    }
+}
+
+/// The lines of a basket with their unit selections.
+fn put_lines(out: &mut Vec<u8>, basket: &Basket) {
+    put_basket(out, basket);
+    put_selections(out, basket);
 }
 
 fn put_basket(out: &mut Vec<u8>, basket: &Basket) {
@@ -156,10 +233,15 @@ fn put_labels(out: &mut Vec<u8>, labels: &[Label]) {
 fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_key(out, &set.item);
     put_option(out, set.total_units, put_u64);
+    put_option(out, set.shelf, |out, ShelfCount { on_hand, fulfilled_seen }| {
+        put_u64(out, on_hand);
+        put_option(out, fulfilled_seen, put_u64);
+    });
     put_option(out, set.mode, put_mode);
     put_option(out, set.safety_stock, put_u64);
     put_patch(out, &set.default_ttl, |out, ttl| put_seconds(out, *ttl));
     put_patch(out, &set.max_hold, |out, most| put_seconds(out, *most));
+    put_patch(out, &set.max_payment, |out, most| put_seconds(out, *most));
     put_patch(out, &set.metadata, |out, metadata| put_text(out, metadata));
     put_precondition(out, set.expected.as_ref());
 }

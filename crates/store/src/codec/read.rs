@@ -1,15 +1,17 @@
 //! Decoding of records. The bytes are not trusted: any bytes give a record or an error.
 
+use super::changes::hold_change;
+use super::details::details as read_details;
 use super::terms::optional_terms;
 use super::write::END_OF_FIELDS;
 use super::{EVENT_VERSION, units};
 use core::fmt;
 use std::sync::Arc;
 use stockhold_domain::{
-    Closing, Event, EventId, Fingerprint, Hold, HoldChange, HoldTerms, Instant, Item, ItemKey, KeyHash,
-    KeyRecord, KeyTarget, Label, Line, Mode, Origin, Record, RecordChange, RecordKey, RecordKind,
-    RecordValue, RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange,
-    StockCounters, Trace, Transition, limits,
+    Closing, Event, EventId, Fingerprint, Hold, HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord,
+    KeyTarget, Label, Line, Mode, Origin, Record, RecordChange, RecordKey, RecordKind, RecordValue,
+    RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange, StockCounters,
+    Trace, Transition, limits,
 };
 
 /// The bytes are not a record: what was being read, and where.
@@ -142,7 +144,7 @@ impl<'a> Reader<'a> {
         Seconds::new(self.u64()?).map_err(|_| self.bad("seconds"))
     }
 
-    fn instant(&mut self) -> Read<Instant> {
+    pub(super) fn instant(&mut self) -> Read<Instant> {
         self.i64().map(Instant::from_micros)
     }
 
@@ -191,9 +193,10 @@ impl<'a> Reader<'a> {
         usize::try_from(length).map_err(|_| self.bad("length"))
     }
 
-    /// A count of things of at least one byte each, bounded so that a damaged one reserves no memory.
+    /// The number of lines of a hold or of an event, which also has the lines that it removes. It is bounded so that a damaged one
+    /// reserves no memory.
     pub(super) fn lines(&mut self) -> Read<usize> {
-        self.count(limits::BASKET_LINES as u64)
+        self.count(2 * limits::BASKET_LINES as u64)
     }
 
     pub(super) fn count(&mut self, most: u64) -> Read<usize> {
@@ -214,7 +217,7 @@ pub fn event(reader: &mut Reader<'_>) -> Read<Event> {
         1 => RequestId::Given(reader.label()?),
         _ => return Err(reader.bad("request id")),
     };
-    let (mut previous, mut trace) = (None, None);
+    let (mut previous, mut trace, mut key_id) = (None, None, None);
     reader.fields(|reader, tag| {
         match tag {
             1 => previous = Some(EventId::from_u128(reader.u128()?)),
@@ -222,36 +225,31 @@ pub fn event(reader: &mut Reader<'_>) -> Read<Event> {
                 let (trace_id, span_id) = (reader.u128()?, reader.u64()?);
                 trace = Some(Trace { trace_id, span_id, flags: reader.byte("flags")? });
             }
+            3 => key_id = Some(reader.u128()?),
             _ => return Ok(false),
         }
         Ok(true)
     })?;
     let transition = transition(reader)?;
-    Ok(Event { id, at, origin: Origin { actor, request_id, trace }, previous, transition })
+    Ok(Event { id, at, origin: Origin { actor, key_id, request_id, trace }, previous, transition })
 }
 
 fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
-    let change = match reader.byte("transition")? {
-        0 => HoldChange::Created,
-        1 => HoldChange::Extended,
-        2 => HoldChange::Confirmed,
-        3 => HoldChange::Cancelled,
-        4 => HoldChange::Expired,
-        5 => returned(reader)?,
-        16 => return Ok(Transition::Stock { change: StockChange::Set, item: item(reader)? }),
-        17 => {
-            let change = StockChange::Adjusted { delta: reader.i64()?, reason: reader.label()? };
-            return Ok(Transition::Stock { change, item: item(reader)? });
-        }
-        18 => {
-            let change = StockChange::UnitsAdded(units::added(reader)?.into());
-            return Ok(Transition::Stock { change, item: item(reader)? });
-        }
+    let tag = reader.byte("transition")?;
+    if let Some(change) = hold_change(reader, tag)? {
+        let hold = hold(reader)?;
+        let figures = hold.lines.iter().map(|_| figures(reader)).collect::<Read<_>>()?;
+        return Ok(Transition::Hold { change, hold, figures });
+    }
+    let change = match tag {
+        16 => StockChange::Set,
+        17 => StockChange::Adjusted { delta: reader.i64()?, reason: reader.label()? },
+        18 => StockChange::UnitsAdded(units::added(reader)?.into()),
         19 => {
-            let change = StockChange::UnitRetired(reader.label()?);
-            return Ok(Transition::Stock { change, item: item(reader)? });
+            let count = reader.count(limits::BASKET_UNITS)?;
+            StockChange::UnitsRetired((0..count).map(|_| reader.label()).collect::<Read<_>>()?)
         }
-        20 => return Ok(Transition::Stock { change: StockChange::Deleted, item: item(reader)? }),
+        20 => StockChange::Deleted,
         32 => {
             let (scope, paused, mut reason) = (scope(reader)?, reader.flag()?, None);
             reader.fields(|reader, tag| {
@@ -266,20 +264,7 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
         }
         _ => return Err(reader.bad("transition")),
     };
-    let hold = hold(reader)?;
-    let figures = hold.lines.iter().map(|_| figures(reader)).collect::<Read<_>>()?;
-    Ok(Transition::Hold { change, hold, figures })
-}
-
-fn returned(reader: &mut Reader<'_>) -> Read<HoldChange> {
-    let count = reader.lines()?;
-    let quantities = (0..count).map(|_| reader.u32()).collect::<Read<_>>()?;
-    let (reason, mut units) = (reader.label()?, Box::default());
-    reader.fields(|reader, tag| {
-        units = units::returned(reader)?;
-        Ok(tag == 1 && !units.is_empty())
-    })?;
-    Ok(HoldChange::Returned { quantities, units, reason })
+    Ok(Transition::Stock { change, item: item(reader)? })
 }
 
 /// Reads a hold.
@@ -316,14 +301,19 @@ fn hold_body(reader: &mut Reader<'_>, id: ReservationId) -> Read<Hold> {
     let (created_at, max_expires_at) = (reader.instant()?, reader.instant()?);
     let reserve = ReserveTerms { owner_id, optional: optional_terms(reader)? };
     let lines = lines(reader)?;
+    let version = reader.u64()?;
     let last_event = EventId::from_u128(reader.u128()?);
-    let mut closing = None;
+    let (mut closing, mut details) = (None, None);
     reader.fields(|reader, tag| {
-        closing = Some(Box::new(read_closing(reader)?));
-        Ok(tag == 1)
+        match tag {
+            1 => closing = Some(Box::new(read_closing(reader)?)),
+            2 => details = Some(Box::new(read_details(reader)?)),
+            _ => return Ok(false),
+        }
+        Ok(true)
     })?;
     let terms = Arc::new(HoldTerms { reserve, created_at, max_expires_at });
-    Ok(Hold { id, status, expires_at, terms, lines, closing, last_event })
+    Ok(Hold { id, status, expires_at, terms, lines, closing, details, version, last_event })
 }
 
 fn read_closing(reader: &mut Reader<'_>) -> Read<Closing> {
@@ -353,13 +343,18 @@ fn line(reader: &mut Reader<'_>) -> Read<Line> {
         item: reader.item_key()?,
         requested: reader.u32()?,
         quantity: reader.u32()?,
+        fulfilled: 0,
         returned: reader.u32()?,
         sequence: reader.u64()?,
         units: None,
     };
     reader.fields(|reader, tag| {
-        line.units = Some(Arc::new(units::line_units(reader)?));
-        Ok(tag == 1)
+        match tag {
+            1 => line.units = Some(Arc::new(units::line_units(reader)?)),
+            2 => line.fulfilled = reader.u32()?,
+            _ => return Ok(false),
+        }
+        Ok(tag == 1 || line.fulfilled > 0)
     })?;
     Ok(line)
 }
@@ -368,7 +363,9 @@ fn figures(reader: &mut Reader<'_>) -> Read<StockCounters> {
     Ok(StockCounters {
         total_units: reader.u64()?,
         confirmed_sold: reader.u64()?,
+        fulfilled: reader.u64()?,
         held: reader.u64()?,
+        held_under_payment: reader.u64()?,
         active: reader.u64()?,
         sequence: reader.u64()?,
         at: reader.instant()?,
@@ -391,6 +388,7 @@ pub fn item(reader: &mut Reader<'_>) -> Read<Item> {
             1 => settings.default_ttl = Some(reader.seconds()?),
             2 => settings.max_hold = Some(reader.seconds()?),
             3 => settings.metadata = Some(reader.shared_text()?),
+            4 => settings.max_payment = Some(reader.seconds()?),
             _ => return Ok(false),
         }
         Ok(true)

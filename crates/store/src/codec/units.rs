@@ -8,42 +8,38 @@ use stockhold_domain::{
 
 type Read<T> = Result<T, DecodeError>;
 
+const RETURNED: u8 = 1;
+const FULFILLED: u8 = 2;
+
 /// Appends the units of a line.
 pub(super) fn put_line_units(out: &mut Vec<u8>, units: &LineUnits) {
-    put_u64(out, units.all().len() as u64);
-    for LineUnit { id, version, returned } in units.all() {
+    put_line_units_list(out, units.all());
+}
+
+/// Appends units of a line.
+pub(super) fn put_line_units_list(out: &mut Vec<u8>, units: &[LineUnit]) {
+    put_u64(out, units.len() as u64);
+    for LineUnit { id, version, fulfilled, returned } in units {
         put_text(out, id.as_str());
         put_u64(out, *version);
-        out.push(u8::from(*returned));
+        out.push((u8::from(*returned) * RETURNED) | (u8::from(*fulfilled) * FULFILLED));
     }
 }
 
 pub(super) fn line_units(reader: &mut Reader<'_>) -> Read<LineUnits> {
+    line_units_list(reader).map(LineUnits::new)
+}
+
+pub(super) fn line_units_list(reader: &mut Reader<'_>) -> Read<Vec<LineUnit>> {
     let count = reader.count(limits::LINE_UNITS)?;
-    let units = (0..count)
-        .map(|_| Ok(LineUnit { id: reader.label()?, version: reader.u64()?, returned: reader.flag()? }));
-    units.collect::<Read<Vec<_>>>().map(LineUnits::new)
-}
-
-/// Appends the places of the units that were returned, line by line.
-pub(super) fn put_returned(out: &mut Vec<u8>, lines: &[Box<[u32]>]) {
-    put_u64(out, lines.len() as u64);
-    for units in lines {
-        put_u64(out, units.len() as u64);
-        for unit in units {
-            put_u64(out, u64::from(*unit));
+    let unit = |reader: &mut Reader<'_>| {
+        let (id, version, flags) = (reader.label()?, reader.u64()?, reader.byte("flags of a unit")?);
+        if flags > RETURNED | FULFILLED {
+            return Err(reader.bad("flags of a unit"));
         }
-    }
-}
-
-pub(super) fn returned(reader: &mut Reader<'_>) -> Read<Box<[Box<[u32]>]>> {
-    let lines = reader.lines()?;
-    let mut all = Vec::with_capacity(lines);
-    for _ in 0..lines {
-        let units = reader.count(limits::LINE_UNITS)?;
-        all.push((0..units).map(|_| reader.u32()).collect::<Read<Box<[u32]>>>()?);
-    }
-    Ok(all.into())
+        Ok(LineUnit { id, version, fulfilled: flags & FULFILLED != 0, returned: flags & RETURNED != 0 })
+    };
+    (0..count).map(|_| unit(reader)).collect()
 }
 
 /// Appends added units. Their status and version are those of every new unit and are left out.
@@ -77,6 +73,10 @@ pub fn put_unit(out: &mut Vec<u8>, unit: &Unit) {
             out.push(2);
             put_u128(out, id.as_u128());
         }
+        UnitStatus::Fulfilled(id) => {
+            out.push(3);
+            put_u128(out, id.as_u128());
+        }
     }
     put_u64(out, unit.version);
 }
@@ -90,6 +90,7 @@ pub fn unit(reader: &mut Reader<'_>) -> Read<Unit> {
             0 => UnitStatus::Available,
             1 => UnitStatus::Held(ReservationId::from_u128(reader.u128()?)),
             2 => UnitStatus::Sold(ReservationId::from_u128(reader.u128()?)),
+            3 => UnitStatus::Fulfilled(ReservationId::from_u128(reader.u128()?)),
             _ => return Err(reader.bad("status of a unit")),
         },
         version: reader.u64()?,

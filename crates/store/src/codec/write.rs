@@ -1,12 +1,14 @@
 //! Encoding of records. A mandatory field has a fixed place. An optional field has a tag ([`put_field`]), so a new one
 //! changes no existing bytes.
 
+use super::changes::put_hold_change;
+use super::details::put_details;
 use super::terms::put_optional_terms;
 use super::{EVENT_VERSION, units};
 use stockhold_domain::{
-    Closing, Event, Hold, HoldChange, HoldTerms, Item, ItemKey, KeyRecord, KeyTarget, Label, Line, Mode,
-    Origin, Record, RecordChange, RecordKey, RecordKind, RequestId, Scope, Seconds, Settings, Status,
-    StockChange, StockCounters, Trace, Transition,
+    Closing, Event, Hold, HoldTerms, Item, ItemKey, KeyRecord, KeyTarget, Label, Line, Mode, Origin, Record,
+    RecordChange, RecordKey, RecordKind, RequestId, Scope, Seconds, Settings, Status, StockChange,
+    StockCounters, Trace, Transition,
 };
 
 /// Ends the tagged fields of a record.
@@ -89,7 +91,7 @@ pub fn put_event(out: &mut Vec<u8>, event: &Event) {
     out.push(EVENT_VERSION);
     put_u128(out, event.id.as_u128());
     put_i64(out, event.at.micros());
-    let Origin { actor, request_id, trace } = &event.origin;
+    let Origin { actor, key_id, request_id, trace } = &event.origin;
     put_text(out, actor.as_str());
     match request_id {
         RequestId::Made(id) => {
@@ -107,6 +109,7 @@ pub fn put_event(out: &mut Vec<u8>, event: &Event) {
         put_u64(out, span_id);
         out.push(flags);
     });
+    put_field(out, 3, *key_id, put_u128);
     end_fields(out);
     put_transition(out, &event.transition);
 }
@@ -132,9 +135,10 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
                     out.push(18);
                     units::put_added(out, units);
                 }
-                StockChange::UnitRetired(unit) => {
+                StockChange::UnitsRetired(units) => {
                     out.push(19);
-                    put_text(out, unit.as_str());
+                    put_u64(out, units.len() as u64);
+                    units.iter().for_each(|unit| put_text(out, unit.as_str()));
                 }
                 StockChange::Deleted => out.push(20),
             }
@@ -151,28 +155,6 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
             out.push(48);
             put_record_change(out, *change);
             put_record(out, record);
-        }
-    }
-}
-
-fn put_hold_change(out: &mut Vec<u8>, change: &HoldChange) {
-    match change {
-        HoldChange::Created => out.push(0),
-        HoldChange::Extended => out.push(1),
-        HoldChange::Confirmed => out.push(2),
-        HoldChange::Cancelled => out.push(3),
-        HoldChange::Expired => out.push(4),
-        HoldChange::Returned { quantities, units, reason } => {
-            out.push(5);
-            put_u64(out, quantities.len() as u64);
-            for quantity in quantities {
-                put_u64(out, u64::from(*quantity));
-            }
-            put_text(out, reason.as_str());
-            put_field(out, 1, Some(units).filter(|units| !units.is_empty()), |out, units| {
-                units::put_returned(out, units);
-            });
-            end_fields(out);
         }
     }
 }
@@ -204,15 +186,17 @@ fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
     put_i64(out, max_expires_at.micros());
     put_optional_terms(out, reserve.optional.as_deref());
     put_u64(out, hold.lines.len() as u64);
-    for Line { item, requested, quantity, returned, sequence, units } in &*hold.lines {
+    for Line { item, requested, quantity, fulfilled, returned, sequence, units } in &*hold.lines {
         put_key(out, item);
         put_u64(out, u64::from(*requested));
         put_u64(out, u64::from(*quantity));
         put_u64(out, u64::from(*returned));
         put_u64(out, *sequence);
         put_field(out, 1, units.as_deref(), units::put_line_units);
+        put_field(out, 2, Some(u64::from(*fulfilled)).filter(|units| *units > 0), put_u64);
         end_fields(out);
     }
+    put_u64(out, hold.version);
     put_u128(out, hold.last_event.as_u128());
     put_field(out, 1, hold.closing.as_deref(), |out, Closing { at, reason, order_id }| {
         put_i64(out, at.micros());
@@ -220,12 +204,22 @@ fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
         put_label_field(out, 2, order_id.as_ref());
         end_fields(out);
     });
+    put_field(out, 2, hold.details.as_deref(), put_details);
     end_fields(out);
 }
 
 fn put_figures(out: &mut Vec<u8>, figures: &StockCounters) {
-    let StockCounters { total_units, confirmed_sold, held, active, sequence, at } = figures;
-    for figure in [total_units, confirmed_sold, held, active, sequence] {
+    let StockCounters {
+        total_units,
+        confirmed_sold,
+        fulfilled,
+        held,
+        held_under_payment,
+        active,
+        sequence,
+        at,
+    } = figures;
+    for figure in [total_units, confirmed_sold, fulfilled, held, held_under_payment, active, sequence] {
         put_u64(out, *figure);
     }
     put_i64(out, at.micros());
@@ -236,7 +230,7 @@ pub fn put_item(out: &mut Vec<u8>, item: &Item) {
     put_key(out, &item.key);
     put_mode(out, item.mode);
     put_figures(out, &item.figures);
-    let Settings { safety_stock, default_ttl, max_hold, metadata } = &*item.settings;
+    let Settings { safety_stock, default_ttl, max_hold, max_payment, metadata } = &*item.settings;
     put_u64(out, *safety_stock);
     put_u64(out, item.version);
     out.push(u8::from(item.paused));
@@ -244,6 +238,7 @@ pub fn put_item(out: &mut Vec<u8>, item: &Item) {
     put_field(out, 1, *default_ttl, put_seconds);
     put_field(out, 2, *max_hold, put_seconds);
     put_field(out, 3, metadata.as_deref(), put_text);
+    put_field(out, 4, *max_payment, put_seconds);
     end_fields(out);
 }
 

@@ -3,11 +3,11 @@
 use super::World;
 use super::history::START;
 use super::maker::{self, Maker};
-use crate::EventRow;
+use crate::{EventRow, Query, QueryResult};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
-    Seconds, Status, Transition, limits,
+    Command, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, Outcome, Rejection, Reply,
+    ReservationId, Seconds, Status, StockCounters, Transition, limits,
 };
 
 /// Fails the case, with what was expected, unless a condition holds.
@@ -117,6 +117,22 @@ impl<'w> CaseContext<'w> {
         self.submit(envelopes)
     }
 
+    /// Submits commands in one request, each without a key, so that they are decided in their order.
+    pub(super) fn submit_in_order(&mut self, commands: Vec<Command>) -> Checked<Vec<Outcome>> {
+        let envelopes: Vec<_> = commands.into_iter().map(|command| self.maker.wrap(command)).collect();
+        let asked = envelopes.len();
+        let answers = self.world.submit_in_order(envelopes);
+        ensure_eq!(answers.len(), asked, "answers to as many commands");
+        answers.into_iter().map(|answer| answer.map_err(|failure| failure.to_string())).collect()
+    }
+
+    /// Submits two commands together, or in one request.
+    pub(super) fn submit_two(&mut self, one_request: bool, commands: [Command; 2]) -> Checked<[Outcome; 2]> {
+        let commands = Vec::from(commands);
+        let outcomes = if one_request { self.submit_in_order(commands) } else { self.submit_all(commands) };
+        outcomes?.try_into().map_err(|outcomes| format!("not two answers: {outcomes:?}"))
+    }
+
     pub(super) fn submit_one(&mut self, envelope: Envelope) -> Checked<Outcome> {
         let mut outcomes = self.submit(vec![envelope])?;
         outcomes.pop().ok_or_else(|| "no answer".to_owned())
@@ -198,6 +214,33 @@ impl<'w> CaseContext<'w> {
         Ok(())
     }
 
+    /// Checks all counters of an item. The instant of `expected` does not matter.
+    pub(super) fn expect_figures(&mut self, key: &ItemKey, expected: StockCounters) -> Checked {
+        let shown = self.read_item(key)?.figures;
+        ensure_eq!(shown, StockCounters { at: shown.at, ..expected }, "figures of {key:?}");
+        Ok(())
+    }
+
+    /// The events of a reservation, the oldest first.
+    pub(super) fn history(&mut self, id: ReservationId) -> Checked<Vec<Event>> {
+        match self.world.find(Query::History(id)) {
+            Ok(QueryResult::History(Some(rows))) => Ok(rows.into_iter().map(|row| row.event).collect()),
+            other => Err(format!("the history of {id} was answered with {other:?}")),
+        }
+    }
+
+    /// The latest event of a reservation: the change, the reservation with the lines that the change removed, and the
+    /// figures of each line's item.
+    pub(super) fn latest_change(
+        &mut self,
+        id: ReservationId,
+    ) -> Checked<(HoldChange, Hold, Box<[StockCounters]>)> {
+        match self.history(id)?.pop().map(|event| event.transition) {
+            Some(Transition::Hold { change, hold, figures }) => Ok((change, hold, figures)),
+            other => Err(format!("the latest event of {id} is {other:?}")),
+        }
+    }
+
     /// Committed events of these items, the oldest first.
     pub(super) fn events_of(&mut self, items: &[&ItemKey]) -> Vec<Event> {
         let items: Vec<ItemKey> = items.iter().map(|item| (*item).clone()).collect();
@@ -213,6 +256,11 @@ impl<'w> CaseContext<'w> {
         };
         self.world.events().into_iter().filter(about).collect()
     }
+}
+
+/// Counters that are all 0.
+pub(super) fn no_counters() -> StockCounters {
+    StockCounters::none(START)
 }
 
 /// The time in this many microseconds.

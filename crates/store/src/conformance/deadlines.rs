@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Microseconds from the deadline.
-const EDGES: [i64; 5] = [-MILLI, -1, 0, 1, MILLI];
+pub(super) const EDGES: [i64; 5] = [-MILLI, -1, 0, 1, MILLI];
 
 /// A single unit that is held, with the clock at an edge of its deadline. The clock has microseconds, so that the
 /// deadline is rounded.
@@ -34,7 +34,8 @@ fn edge(case: &mut CaseContext<'_>, name: &str, edge: i64) -> Checked<(ItemKey, 
     Ok((item, hold))
 }
 
-fn expired(hold: &Hold) -> Rejection {
+/// The refusal of a command on a reservation that has expired.
+pub(super) fn expired(hold: &Hold) -> Rejection {
     Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at }
 }
 
@@ -180,7 +181,7 @@ fn terminal_states(world: &mut dyn World) -> Checked {
     }
     ensure_eq!(
         case.expect_refused(release(ended[0].0))?,
-        Rejection::ReservationConfirmed { id: ended[0].0, order_id: None },
+        Rejection::ReservationConfirmed { id: ended[0].0, order_id: None, payment_id: None },
         "release of what is sold"
     );
     case.expect_counters(&item, 1, 0)?;

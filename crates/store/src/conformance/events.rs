@@ -51,12 +51,22 @@ fn word(event: &Event) -> &'static str {
             HoldChange::Confirmed => "confirmed",
             HoldChange::Cancelled => "cancelled",
             HoldChange::Expired => "expired",
+            HoldChange::Amended { .. } => "amended",
+            HoldChange::Transferred { .. } => "transferred",
+            HoldChange::Split { .. } => "split",
+            HoldChange::CreatedBySplit => "created by a split",
+            HoldChange::Merged { .. } => "merged",
+            HoldChange::MergedAway => "merged away",
+            HoldChange::PaymentOpened { .. } => "payment opened",
+            HoldChange::PaymentClosed { .. } => "payment closed",
+            HoldChange::Replaced => "replaced",
+            HoldChange::Fulfilled { .. } => "fulfilled",
             HoldChange::Returned { .. } => "returned",
         },
         Transition::Stock { change: StockChange::Set, .. } => "set",
         Transition::Stock { change: StockChange::Adjusted { .. }, .. } => "adjusted",
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units added",
-        Transition::Stock { change: StockChange::UnitRetired(_), .. } => "unit retired",
+        Transition::Stock { change: StockChange::UnitsRetired(_), .. } => "unit retired",
         Transition::Stock { change: StockChange::Deleted, .. } => "deleted",
         Transition::Sale { .. } => "sale",
         Transition::Record { .. } => "record",
@@ -190,7 +200,7 @@ fn gapless(world: &mut dyn World) -> Checked {
                     let line = hold.lines.iter().position(|line| line.item == key).unwrap_or_default();
                     let moves = match change {
                         HoldChange::Extended => 0,
-                        HoldChange::Returned { quantities, .. } => u64::from(quantities[line] > 0),
+                        HoldChange::Returned { lines, .. } => u64::from(lines[line].quantity > 0),
                         _ => 1,
                     };
                     (moves, figures[line])

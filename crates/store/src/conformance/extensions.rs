@@ -8,7 +8,7 @@ use stockhold_domain::{Command, ItemKey, Patch, Rejection, SetStock, Status};
 pub(super) const CASES: &[Case] = &[
     case("a hold lasts for its own time to live, or for the default of its items", times_to_live),
     case("a time to live beyond the maximum hold is refused", past_the_longest),
-    case("an extension beyond the maximum hold is refused", extension_past_the_longest),
+    case("an extension beyond the maximum hold stops at the cap", extension_past_the_longest),
     case("a basket has the shortest default of its items", smallest_of_a_basket),
     case("an extension never moves the deadline back", later_of_both),
     case("an extension stops at the cap, and is refused when the hold is at the cap", cap),
@@ -71,14 +71,12 @@ fn extension_past_the_longest(world: &mut dyn World) -> Checked {
     // The reservation keeps the longest hold that it was created with.
     let max_hold = Patch::Set(seconds(600));
     case.expect_done(Command::SetStock(SetStock { max_hold, ..stock_of(&item, 10) }))?;
-    for ttl in [31, 600] {
-        let refused = case.expect_refused(extend(hold.id, ttl))?;
-        ensure_eq!(refused, Rejection::TtlTooLong { max: seconds(30) }, "{ttl} seconds");
-        ensure_eq!(case.read_hold(hold.id)?.expires_at, hold.expires_at, "unchanged by {ttl} seconds");
-        case.world.restart();
-    }
-    let extended = case.hold(extend(hold.id, 30))?;
+    let extended = case.hold(extend(hold.id, 600))?;
     ensure_eq!(extended.expires_at, hold.terms.max_expires_at, "as long as it may be");
+    case.world.restart();
+    let refused = case.expect_refused(extend(hold.id, 600))?;
+    let max_expires_at = hold.terms.max_expires_at;
+    ensure_eq!(refused, Rejection::ExtensionLimit { max_expires_at }, "no further");
     Ok(())
 }
 
@@ -179,7 +177,7 @@ fn ended(world: &mut dyn World) -> Checked {
     case.set_clock(holds[2].expires_at);
     case.sweep()?;
     let over = [
-        Rejection::ReservationConfirmed { id: ids[0], order_id: None },
+        Rejection::ReservationConfirmed { id: ids[0], order_id: None, payment_id: None },
         Rejection::ReservationCancelled(ids[1]),
         Rejection::ReservationExpired { id: ids[2], expires_at: holds[2].expires_at },
     ];

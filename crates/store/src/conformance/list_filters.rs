@@ -6,8 +6,8 @@ use super::maker::{self, confirm, release, reserve_of, return_of};
 use super::{Case, World, case};
 use crate::ReservationFilter;
 use stockhold_domain::{
-    Command, Confirm, Hold, Instant, ItemKey, Label, OptionalTerms, Outcome, ReservationId, Reserve,
-    ReserveTerms, Status,
+    Command, Confirm, Hold, IfExpired, Instant, ItemKey, Label, OptionalTerms, Outcome, ReservationId,
+    Reserve, ReserveTerms, Status,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -20,7 +20,12 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn confirm_for(id: ReservationId, order: &Label) -> Command {
-    Command::Confirm(Confirm { id, order_id: Some(order.clone()) })
+    Command::Confirm(Confirm {
+        id,
+        order_id: Some(order.clone()),
+        payment_id: None,
+        if_expired: IfExpired::Refuse,
+    })
 }
 
 fn reserve_for_customer(owner: &Label, customer: Option<&Label>, item: &ItemKey) -> Command {

@@ -4,11 +4,12 @@
 use crate::digest;
 use crate::random::Random;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem, Envelope,
-    EventId, Extend, Fulfilment, GeneratedIds, IdempotencyKey, Instant, ItemKey, Label, Mode, NewUnit,
-    Origin, Patch, RecordChange, RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine,
-    ReservationId, Reserve, ReserveTerms, RetireUnit, Return, ReturnSelection, Scope, Seconds, SetRecord,
-    SetSale, SetStock, UnitSelection, bucket_of,
+    AddUnits, AdjustStock, Amend, Attributes, Basket, BestAvailable, ClosePayment, Command, Confirm,
+    DeleteItem, Disposition, Envelope, EventId, Extend, Fulfil, Fulfilment, GeneratedIds, IdempotencyKey,
+    IfExpired, Instant, ItemKey, Label, Merge, Mode, NewUnit, OpenPayment, Origin, Patch, RecordChange,
+    RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve,
+    ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetRecord, SetSale,
+    SetStock, ShelfCount, Split, Transfer, UnitSelection, bucket_of,
 };
 
 /// The principal of envelopes that name none.
@@ -51,9 +52,10 @@ impl Maker {
     /// Wraps a command, with new ids and no key.
     pub fn wrap(&mut self, command: Command) -> Envelope {
         let bucket = match &command {
-            Command::Reserve(reserve) => {
-                reserve.basket.lines().first().map_or(0, |line| bucket_of(&line.item))
+            Command::Reserve(Reserve { basket, .. }) | Command::Split(Split { lines: basket, .. }) => {
+                basket.lines().first().map_or(0, |line| bucket_of(&line.item))
             }
+            Command::Confirm(confirm) => confirm.id.bucket(),
             _ => 0,
         };
         // Ids sort by this number. It is no clock time: later ids only have to sort after earlier ones.
@@ -68,6 +70,7 @@ impl Maker {
             },
             origin: Origin {
                 actor: label(PRINCIPAL),
+                key_id: Some(self.random.wide_bits()),
                 request_id: RequestId::Made(self.random.wide_bits()),
                 trace: None,
             },
@@ -82,7 +85,7 @@ impl Maker {
     /// Wraps a command, with an idempotency key of a principal.
     pub fn keyed_for(&mut self, principal: &str, key: &str, command: Command) -> Envelope {
         let key = format!("{}{key}", self.prefix);
-        let hash = digest::key_hash(principal, operation(&command), &key);
+        let hash = digest::key_hash(principal, command.kind().name(), &key);
         let fingerprint = digest::fingerprint(&command);
         let mut envelope = self.wrap(command);
         envelope.origin.actor = label(principal);
@@ -98,25 +101,6 @@ impl Maker {
     /// An id that no reservation has.
     pub fn no_reservation(&mut self) -> ReservationId {
         ReservationId::new(Instant::from_millis(0), self.random.wide_bits(), 0)
-    }
-}
-
-/// The operation that scopes keys, besides the principal.
-fn operation(command: &Command) -> &'static str {
-    match command {
-        Command::Reserve(_) => "reserve",
-        Command::Confirm(_) => "confirm",
-        Command::Release(_) => "release",
-        Command::Extend(_) => "extend",
-        Command::Return(_) => "return",
-        Command::SetStock(_) => "set_stock",
-        Command::AdjustStock(_) => "adjust_stock",
-        Command::DeleteItem(_) => "delete_item",
-        Command::AddUnits(_) => "add_units",
-        Command::RetireUnit(_) => "retire_unit",
-        Command::SetSale(_) => "set_sale",
-        Command::Sweep => "sweep",
-        Command::SetRecord(_) => "set_record",
     }
 }
 
@@ -164,12 +148,13 @@ pub fn reserve_partial(ttl: u64, lines: &[(&ItemKey, u64)]) -> Command {
 
 /// A confirm that names no order.
 pub fn confirm(id: ReservationId) -> Command {
-    Command::Confirm(Confirm { id, order_id: None })
+    Command::Confirm(Confirm { id, order_id: None, payment_id: None, if_expired: IfExpired::Refuse })
 }
 
 /// A confirm for an order.
 pub fn confirm_as(id: ReservationId, order: &str) -> Command {
-    Command::Confirm(Confirm { id, order_id: Some(label(order)) })
+    let order_id = Some(label(order));
+    Command::Confirm(Confirm { id, order_id, payment_id: None, if_expired: IfExpired::Refuse })
 }
 
 /// A release that gives no reason.
@@ -182,18 +167,120 @@ pub fn extend(id: ReservationId, ttl: u64) -> Command {
     Command::Extend(Extend { id, ttl: seconds(ttl) })
 }
 
+/// A return of these units to stock.
+pub fn return_selected(id: ReservationId, selection: SaleSelection) -> Return {
+    Return { id, selection, from: None, disposition: Disposition::Restock, reason: label("unwanted") }
+}
+
 /// A return of all units that were not returned.
 pub fn return_all(id: ReservationId) -> Command {
-    Command::Return(Return { id, selection: ReturnSelection::All, reason: label("unwanted") })
+    Command::Return(return_selected(id, SaleSelection::All))
 }
 
 /// A return of quantities of these items.
 pub fn return_of(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
-    Command::Return(Return {
-        id,
-        selection: ReturnSelection::Lines(basket(lines)),
-        reason: label("unwanted"),
-    })
+    Command::Return(return_selected(id, SaleSelection::Lines(basket(lines))))
+}
+
+/// An amend to these lines in full, which keeps the deadline and the metadata.
+pub fn amend_of(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Amend {
+    amend_to(id, basket(lines))
+}
+
+/// An amend to a basket in full, which keeps the deadline and the metadata.
+pub fn amend_to(id: ReservationId, basket: Basket) -> Amend {
+    let basket = Some(basket);
+    Amend { id, basket, fulfilment: Fulfilment::All, ttl: None, metadata: Patch::Keep, expected: None }
+}
+
+/// An amend to these lines in full, as a command.
+pub fn amend(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
+    Command::Amend(amend_of(id, lines))
+}
+
+/// An amend to lines that may select units, in full, as a command.
+pub fn amend_choosing(id: ReservationId, lines: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Command {
+    Command::Amend(amend_to(id, basket_choosing(lines)))
+}
+
+/// A transfer to another owner, which keeps the customer and the session.
+pub fn transfer(id: ReservationId, owner: &Label) -> Command {
+    let owner_id = Some(owner.clone());
+    let (customer_id, session_id) = (Patch::Keep, Patch::Keep);
+    Command::Transfer(Transfer { id, owner_id, customer_id, session_id, expected: None })
+}
+
+/// A split of these lines.
+pub fn split(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
+    Command::Split(Split { id, lines: basket(lines), expected: None })
+}
+
+/// A split of these units of one item.
+pub fn split_named(id: ReservationId, item: &ItemKey, ids: &[&str]) -> Command {
+    let lines = basket_choosing(vec![(item, 1, Some(named(ids)))]);
+    Command::Split(Split { id, lines, expected: None })
+}
+
+/// A merge of other reservations into one.
+pub fn merge(id: ReservationId, from: &[ReservationId]) -> Command {
+    Command::Merge(Merge { id, from: from.into(), expected: None })
+}
+
+/// The opening of a payment window of this many seconds.
+pub fn open_payment(id: ReservationId, payment: &str, window: u64) -> Command {
+    let (payment_id, window) = (label(payment), Some(seconds(window)));
+    Command::OpenPayment(OpenPayment { id, payment_id, window, expected: None })
+}
+
+/// The end of a payment window.
+pub fn close_payment(id: ReservationId) -> Command {
+    Command::ClosePayment(ClosePayment { id, payment_id: None, reason: None })
+}
+
+/// A confirm that names a payment and no order.
+pub fn confirm_paid(id: ReservationId, payment: &str) -> Command {
+    let payment_id = Some(label(payment));
+    Command::Confirm(Confirm { id, order_id: None, payment_id, if_expired: IfExpired::Refuse })
+}
+
+/// A confirm that takes the units again when the reservation has expired.
+pub fn confirm_late(id: ReservationId, order: &str) -> Command {
+    let order_id = Some(label(order));
+    Command::Confirm(Confirm { id, order_id, payment_id: None, if_expired: IfExpired::Reacquire })
+}
+
+/// The fulfilment of quantities of these items.
+pub fn fulfil(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
+    Command::Fulfil(Fulfil { id, selection: SaleSelection::Lines(basket(lines)) })
+}
+
+/// The fulfilment of all that is sold, not fulfilled and not returned.
+pub fn fulfil_all(id: ReservationId) -> Command {
+    Command::Fulfil(Fulfil { id, selection: SaleSelection::All })
+}
+
+/// The fulfilment of these units.
+pub fn fulfil_units(id: ReservationId, ids: &[&str]) -> Command {
+    let selection = SaleSelection::Units(ids.iter().map(|id| label(id)).collect());
+    Command::Fulfil(Fulfil { id, selection })
+}
+
+/// A return of quantities of these items from the shelf or from buyers.
+pub fn return_from(id: ReservationId, lines: &[(&ItemKey, u64)], from: ReturnFrom) -> Command {
+    let from = Some(from);
+    Command::Return(Return { from, ..return_selected(id, SaleSelection::Lines(basket(lines))) })
+}
+
+/// A return of quantities of these items, which are lost.
+pub fn write_off(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Command {
+    let disposition = Disposition::WriteOff;
+    Command::Return(Return { disposition, ..return_selected(id, SaleSelection::Lines(basket(lines))) })
+}
+
+/// A count of the shelf, with the fulfilled units that it knows of.
+pub fn count_shelf(item: &ItemKey, on_hand: u64, fulfilled_seen: Option<u64>) -> SetStock {
+    let shelf = Some(ShelfCount { on_hand, fulfilled_seen });
+    SetStock { total_units: None, shelf, ..stock_of(item, 0) }
 }
 
 /// A set stock that names the total only.
@@ -201,10 +288,12 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
     SetStock {
         item: item.clone(),
         total_units: Some(total_units),
+        shelf: None,
         mode: None,
         safety_stock: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
+        max_payment: Patch::Keep,
         metadata: Patch::Keep,
         expected: None,
     }
@@ -248,13 +337,18 @@ pub fn named(ids: &[&str]) -> UnitSelection {
     UnitSelection::Named(ids.iter().map(|id| label(id)).collect())
 }
 
-/// A reserve of lines that may select units, in full, for this many seconds.
-pub fn reserve_choosing(ttl: u64, lines: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Reserve {
+/// Lines that may select units.
+pub fn basket_choosing(lines: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Basket {
     let line = |(item, quantity, choice): (&ItemKey, u64, _)| {
         (RequestedLine { item: item.clone(), quantity }, choice)
     };
     let basket = Basket::with_selections(lines.into_iter().map(line).collect());
-    let basket = basket.expect("wishes that are a basket");
+    basket.expect("lines that are a basket")
+}
+
+/// A reserve of lines that may select units, in full, for this many seconds.
+pub fn reserve_choosing(ttl: u64, lines: Vec<(&ItemKey, u64, Option<UnitSelection>)>) -> Reserve {
+    let basket = basket_choosing(lines);
     Reserve { ttl: Some(seconds(ttl)), basket, ..reserve_of(&[(&Maker::new(0, "").item("x"), 1)]) }
 }
 
@@ -270,8 +364,8 @@ pub fn reserve_best(ttl: u64, item: &ItemKey, quantity: u64, best: BestAvailable
 
 /// A return of these units.
 pub fn return_units(id: ReservationId, ids: &[&str]) -> Command {
-    let selection = ReturnSelection::Units(ids.iter().map(|id| label(id)).collect());
-    Command::Return(Return { id, selection, reason: label("unwanted") })
+    let selection = SaleSelection::Units(ids.iter().map(|id| label(id)).collect());
+    Command::Return(return_selected(id, selection))
 }
 
 /// An adjustment of the total.

@@ -1,11 +1,12 @@
 //! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists. An [`OpContext`]
 //! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
+use super::change_op::ChangeOp;
 use super::maker::{self, Maker, label, seconds};
 use crate::random::Random;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
-    Fulfilment, ItemKey, Label, NewUnit, Patch, Precondition, RecordChange, RecordKey, RecordKind,
+    Fulfilment, IfExpired, ItemKey, Label, NewUnit, Patch, Precondition, RecordChange, RecordKey, RecordKind,
     RecordValue, Release, ReservationId, Reserve, Return, Scope, SetRecord, SetSale, SetStock, UnitSelection,
     limits,
 };
@@ -146,6 +147,8 @@ pub enum Op {
         /// The key, one of a few.
         key: Option<u8>,
     },
+    /// Another change of an existing reservation.
+    Change(ChangeOp),
     /// Sweep.
     Sweep,
     /// A repeated request with a key.
@@ -171,6 +174,8 @@ pub enum Op {
 /// Rows, and most seats of a row. Both are small, so that requests conflict.
 const ROWS: u8 = 3;
 const SEATS: u8 = 6;
+/// Counted items of a history. The item whose units have ids follows them.
+const COUNTED_ITEMS: usize = 4;
 /// Reservations that commands name: this many newest ones.
 const RECENT: usize = 12;
 /// Orders that reservations are confirmed for.
@@ -267,7 +272,12 @@ impl OpContext {
     }
 
     fn note(&mut self, envelope: &Envelope) {
-        if matches!(envelope.command, Command::Reserve(_)) {
+        let creates = match &envelope.command {
+            Command::Reserve(_) | Command::Split(_) => true,
+            Command::Confirm(confirm) => confirm.if_expired == IfExpired::Reacquire,
+            _ => false,
+        };
+        if creates {
             self.holds.push(envelope.fresh.reservation);
         }
     }
@@ -282,7 +292,8 @@ impl OpContext {
             }
             Op::Confirm { hold, order, key } => {
                 let order_id = order.map(|order| label(ORDERS[usize::from(order % 2)]));
-                (Command::Confirm(Confirm { id: self.hold(*hold), order_id }), *key)
+                let Command::Confirm(confirm) = maker::confirm(self.hold(*hold)) else { unreachable!() };
+                (Command::Confirm(Confirm { order_id, ..confirm }), *key)
             }
             Op::Release { hold, key } => {
                 let reason = (hold % 2 == 0).then(|| label("changed my mind"));
@@ -363,6 +374,7 @@ impl OpContext {
             Op::SetRecord { record, version, value, change, key } => {
                 (Command::SetRecord(self.set_record(*record, *version, *value, *change)), *key)
             }
+            Op::Change(change) => (change.command(self), change.key),
             Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
         }
     }
@@ -384,11 +396,16 @@ impl OpContext {
         }
     }
 
+    /// The item whose units have ids, if the history has one.
+    pub(super) fn unit_item(&self) -> Option<&ItemKey> {
+        self.items.get(COUNTED_ITEMS)
+    }
+
     fn hall(&self) -> &ItemKey {
         self.items.last().expect("items")
     }
 
-    fn lines(&self, lines: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
+    pub(super) fn lines(&self, lines: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
         let wish = |(item, quantity): &(u8, u8)| {
             // The largest number stands for a value above the limit.
             let past = limits::LINE_QUANTITY + 1;
@@ -402,7 +419,7 @@ impl OpContext {
         &self.items[usize::from(item) % self.items.len()]
     }
 
-    fn hold(&mut self, hold: u8) -> ReservationId {
+    pub(super) fn hold(&mut self, hold: u8) -> ReservationId {
         match recent(&self.holds, hold) {
             Some(id) if hold % (UNKNOWN + 1) != UNKNOWN => *id,
             _ => self.maker.no_reservation(),
@@ -438,7 +455,7 @@ fn new_seat(row: u8, seat: u8, placed: bool) -> NewUnit {
 }
 
 /// A few different ids, some of which may not exist.
-fn some_ids(which: u8, count: u8) -> Vec<Label> {
+pub(super) fn some_ids(which: u8, count: u8) -> Vec<Label> {
     let mut ids: Vec<Label> =
         (0..count).map(|n| seat_id(which.wrapping_add(n / 2), (which / 3).wrapping_add(n))).collect();
     ids.sort_unstable();
@@ -449,7 +466,7 @@ fn some_ids(which: u8, count: u8) -> Vec<Label> {
     ids
 }
 
-fn chosen(how: u8, which: u8, count: u8) -> (Option<UnitSelection>, u64) {
+pub(super) fn chosen(how: u8, which: u8, count: u8) -> (Option<UnitSelection>, u64) {
     let count = 1 + count % 8;
     let sections = match which % 4 {
         0 => vec![label("balcony"), label("stalls")],
@@ -489,7 +506,7 @@ impl Op {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(27) {
+        match random.below(35) {
             0..=7 => Self::Reserve {
                 lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -522,6 +539,7 @@ impl Op {
                 key,
             },
             24 => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
+            25..=32 => Self::Change(ChangeOp::random(random)),
             _ => Self::SetRecord {
                 record: random.byte(),
                 version: random.byte(),
@@ -560,7 +578,7 @@ impl Op {
     }
 }
 
-fn lines(random: &mut Random) -> Vec<(u8, u8)> {
+pub(super) fn lines(random: &mut Random) -> Vec<(u8, u8)> {
     let lines = 1 + random.below(4);
     let quantity = |random: &mut Random| if random.one_in(60) { u8::MAX } else { 1 + random.byte() % 5 };
     (0..lines).map(|_| (random.byte() % 3 + u8::from(random.one_in(20)), quantity(random))).collect()

@@ -27,12 +27,16 @@ fn confirm_again(world: &mut dyn World) -> Checked {
     }
     let other = case.expect_refused(confirm_as(hold.id, "o2"))?;
     let order_id = Some(label("o1"));
-    ensure_eq!(other, Rejection::ReservationConfirmed { id: hold.id, order_id }, "another order");
+    ensure_eq!(
+        other,
+        Rejection::ReservationConfirmed { id: hold.id, order_id, payment_id: None },
+        "another order"
+    );
     case.expect_counters(&item, 1, 0)?;
     let plain = case.hold(reserve(&[(&item, 1)]))?;
     case.hold(confirm(plain.id))?;
     let named = case.expect_refused(confirm_as(plain.id, "o1"))?;
-    let confirmed = Rejection::ReservationConfirmed { id: plain.id, order_id: None };
+    let confirmed = Rejection::ReservationConfirmed { id: plain.id, order_id: None, payment_id: None };
     ensure_eq!(named, confirmed, "an order where none was named");
     case.expect_counters(&item, 2, 0)?;
     ensure_eq!(case.read_item(&item)?.figures.sequence, 5, "no second effect");

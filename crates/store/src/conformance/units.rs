@@ -10,8 +10,8 @@ use super::maker::{
 use super::{Case, World, case};
 use crate::{Query, QueryResult, SeatMap, UnitFilter, UnitState};
 use stockhold_domain::{
-    Basket, Command, Hold, Item, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply,
-    RequestedLine, Reserve, Return, ReturnSelection, SetStock, Status, UnavailableUnits, UnitStatus, limits,
+    Basket, Command, Hold, Instant, Item, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply,
+    RequestedLine, Reserve, SaleSelection, SetStock, Status, UnavailableUnits, UnitStatus, limits,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -62,10 +62,18 @@ fn taken(item: &ItemKey, units: &[&str]) -> Rejection {
     with_unknown(item, units, &[])
 }
 
+/// The refusal of units that are held, the first until an instant.
+fn taken_until(item: &ItemKey, units: &[&str], until: Instant) -> Rejection {
+    let Rejection::UnitsUnavailable(mut lines) = taken(item, units) else { unreachable!("of units") };
+    lines[0].next_expiry_at = Some(until);
+    Rejection::UnitsUnavailable(lines)
+}
+
 fn with_unknown(item: &ItemKey, units: &[&str], unknown: &[&str]) -> Rejection {
     let labels = |ids: &[&str]| ids.iter().map(|id| maker::label(id)).collect();
     let (units, unknown) = (labels(units), labels(unknown));
-    Rejection::UnitsUnavailable(vec![UnavailableUnits { item: item.clone(), units, unknown }])
+    let item = item.clone();
+    Rejection::UnitsUnavailable(vec![UnavailableUnits { item, units, unknown, next_expiry_at: None }])
 }
 
 pub(super) fn reservation(outcome: &Outcome) -> Option<&Hold> {
@@ -195,7 +203,7 @@ fn taken_over(world: &mut dyn World) -> Checked {
     case.set_clock(due.expires_at);
     case.advance(-1);
     let early = case.expect_refused(reserve_named(60, &hall, &["b"]))?;
-    ensure_eq!(early, taken(&hall, &["b"]), "a microsecond before the deadline");
+    ensure_eq!(early, taken_until(&hall, &["b"], due.expires_at), "a microsecond before the deadline");
     case.advance(2 * SECOND);
     // Every command sees the same state, including the hold that fell due.
     let outcomes = case.submit_all(vec![
@@ -236,11 +244,13 @@ fn hundred_holders(world: &mut dyn World) -> Checked {
     let hall = large_hall(&mut case, UNITS)?;
     let outcomes = case.submit_all(vec![reserve_for(5, &[(&hall, 1)]); UNITS])?;
     let held: Vec<&str> = outcomes.iter().filter_map(reservation).flat_map(ids).collect();
+    let until = case.now().deadline(maker::seconds(5));
     ensure_eq!(held.len(), UNITS, "units that are held, each by another reservation");
-    ensure_eq!(case.expect_refused(reserve_named(60, &hall, &held))?, taken(&hall, &held), "all of them");
+    let all = case.expect_refused(reserve_named(60, &hall, &held))?;
+    ensure_eq!(all, taken_until(&hall, &held, until), "all of them");
     let each = held.iter().map(|id| reserve_named(60, &hall, &[id])).collect();
     for (outcome, id) in case.submit_all(each)?.into_iter().zip(&held) {
-        ensure_eq!(outcome, Outcome::Refused(taken(&hall, &[id])), "one of them, all at once");
+        ensure_eq!(outcome, Outcome::Refused(taken_until(&hall, &[id], until)), "one of them, all at once");
     }
     case.advance(60 * SECOND);
     let all = case.hold(reserve_named(60, &hall, &held))?;
@@ -317,9 +327,8 @@ fn back_by_its_line(world: &mut dyn World) -> Checked {
         RequestedLine { item: ring.clone(), quantity: 1 },
         Some(named(&["a"])),
     )]);
-    let selection = ReturnSelection::Lines(named.map_err(|error| format!("{error:?}"))?);
-    let reason = maker::label("unwanted");
-    case.hold(Command::Return(Return { id: sold.id, selection, reason }))?;
+    let selection = SaleSelection::Lines(named.map_err(|error| format!("{error:?}"))?);
+    case.hold(Command::Return(maker::return_selected(sold.id, selection)))?;
     case.expect_counters(&hall, 2, 0)?;
     case.expect_counters(&ring, 1, 0)?;
     let refused = case.expect_refused(return_units(sold.id, &["a"]))?;
@@ -374,7 +383,8 @@ fn mixed_baskets(world: &mut dyn World) -> Checked {
     ensure_eq!(both.quantity(), 3, "both lines");
     let refused = case.expect_refused(basket(2, "b"))?;
     ensure_matches!(refused, Rejection::InsufficientInventory(short) if short.len() == 1, "tins are short");
-    ensure_eq!(case.expect_refused(basket(2, "a"))?, taken(&hall, &["a"]), "units come first");
+    let refused = case.expect_refused(basket(2, "a"))?;
+    ensure_eq!(refused, taken_until(&hall, &["a"], both.expires_at), "units come first");
     case.expect_counters(&tins, 0, 2)?;
     case.expect_counters(&hall, 0, 1)?;
     case.world.restart();
@@ -400,7 +410,8 @@ fn partial(world: &mut dyn World) -> Checked {
     let some = case.hold(partial(&["c", "b", "a"]))?;
     ensure_eq!(ids(&some), ["c", "a"], "those that are free");
     ensure_eq!((some.lines[0].requested, some.lines[0].quantity), (3, 2), "of three");
-    ensure_eq!(case.expect_refused(partial(&["b", "a"]))?, taken(&hall, &["b", "a"]), "none of them");
+    let refused = case.expect_refused(partial(&["b", "a"]))?;
+    ensure_eq!(refused, taken_until(&hall, &["b", "a"], first.expires_at), "none of them");
     case.hold(release(some.id))?;
     let some = case.hold(reserve_partial(60, &[(&hall, 9)]))?;
     ensure_eq!(ids(&some), ["a", "c"], "as many as there are");

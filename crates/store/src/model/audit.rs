@@ -2,7 +2,7 @@
 
 use super::NaiveState;
 use std::collections::BTreeMap;
-use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, Pool, Record, Status, UnitStatus};
+use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, PaymentState, Pool, Record, Status, UnitStatus};
 
 /// Recounts a state: the counters of every item from its reservations, and every reservation against its own terms.
 pub fn audit(state: &NaiveState) -> Result<(), String> {
@@ -30,7 +30,9 @@ pub fn check_successor(before: &NaiveState, after: &NaiveState) -> Result<(), St
         }
         let same_figures = next.figures.total_units == item.figures.total_units
             && next.figures.held == item.figures.held
-            && next.figures.confirmed_sold == item.figures.confirmed_sold;
+            && next.figures.confirmed_sold == item.figures.confirmed_sold
+            && next.figures.fulfilled == item.figures.fulfilled
+            && next.figures.held_under_payment == item.figures.held_under_payment;
         if item.mode == Mode::Counted && moved.0 == figures.0 && !same_figures {
             return Err(format!("{key:?} changed without a transition: {item:?} to {next:?}"));
         }
@@ -70,6 +72,7 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
         return Err("its newest instant is before its first");
     }
     let (mut held, mut sold, mut active) = (0_i128, 0_i128, 0_u64);
+    let (mut fulfilled, mut paying) = (0_u64, 0_u64);
     for hold in state.holds.values() {
         for line in hold.lines.iter().filter(|line| line.item == item.key) {
             // What has ended without a sale may be of an item of this name that was deleted.
@@ -82,8 +85,15 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
                 Status::Active => {
                     held += i128::from(line.quantity);
                     active += 1;
+                    let payment = hold.details.as_ref().and_then(|details| details.payment.as_ref());
+                    if payment.is_some_and(|payment| payment.state == PaymentState::Open) {
+                        paying += u64::from(line.quantity);
+                    }
                 }
-                Status::Confirmed => sold += i128::from(line.quantity) - i128::from(line.returned),
+                Status::Confirmed => {
+                    sold += i128::from(line.quantity) - i128::from(line.returned);
+                    fulfilled += u64::from(line.fulfilled);
+                }
                 Status::Cancelled | Status::Expired => {}
             }
             if is_of_it && line.sequence > item.figures.sequence {
@@ -104,6 +114,12 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
     if i128::from(item.figures.confirmed_sold) != sold {
         return Err("sold is not the sum of its confirmed lines less returns");
     }
+    if (item.figures.fulfilled, item.figures.held_under_payment) != (fulfilled, paying) {
+        return Err("what left the shelf or waits for a payment is not the sum of its lines");
+    }
+    if i128::from(fulfilled) > sold {
+        return Err("more left the shelf than was sold");
+    }
     if held + sold > i128::from(item.figures.total_units) {
         return Err("oversold");
     }
@@ -116,14 +132,17 @@ fn count_units(state: &NaiveState, item: &Item) -> Result<(), String> {
     let pool = state.pools.get(&item.key).unwrap_or(&none);
     let mut there: BTreeMap<&Label, (UnitStatus, u64)> = BTreeMap::new();
     for hold in state.holds.values() {
-        let status = match hold.status {
-            Status::Active => UnitStatus::Held(hold.id),
+        let status = |unit: &LineUnit| match hold.status {
+            Status::Confirmed if unit.fulfilled => UnitStatus::Fulfilled(hold.id),
             Status::Confirmed => UnitStatus::Sold(hold.id),
-            Status::Cancelled | Status::Expired => continue,
+            Status::Active | Status::Cancelled | Status::Expired => UnitStatus::Held(hold.id),
         };
+        if matches!(hold.status, Status::Cancelled | Status::Expired) {
+            continue;
+        }
         for line in hold.lines.iter().filter(|line| line.item == item.key) {
             for unit in line.units().iter().filter(|unit| !unit.returned) {
-                if there.insert(&unit.id, (status, unit.version)).is_some() {
+                if there.insert(&unit.id, (status(unit), unit.version)).is_some() {
                     return Err(format!("{} is held or sold twice", unit.id));
                 }
             }
@@ -153,6 +172,11 @@ fn coherent(hold: &Hold) -> Result<(), &'static str> {
         if line.quantity == 0 || line.quantity > line.requested {
             return Err("a line was granted nothing or more than was asked for");
         }
+        if line.fulfilled > line.quantity.saturating_sub(line.returned)
+            || (line.fulfilled > 0 && hold.status != Status::Confirmed)
+        {
+            return Err("more left the shelf than was sold");
+        }
         if line.returned > line.quantity || (line.returned > 0 && hold.status != Status::Confirmed) {
             return Err("more came back than was sold");
         }
@@ -167,7 +191,8 @@ fn coherent(hold: &Hold) -> Result<(), &'static str> {
             return Err("two lines name the same item");
         }
     }
-    if hold.expires_at > hold.terms.max_expires_at {
+    // A payment window may pass the latest deadline of extensions.
+    if hold.expires_at > hold.terms.max_expires_at && hold.details().first_payment_at.is_none() {
         return Err("the deadline is past its cap");
     }
     if hold.closing.as_ref().is_some_and(|closing| closing.at < hold.terms.created_at) {
@@ -184,11 +209,39 @@ fn coherent(hold: &Hold) -> Result<(), &'static str> {
 }
 
 fn follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
-    if before.terms != after.terms {
-        return Err("its terms changed");
+    if after.version < before.version {
+        return Err("its version ran backwards");
     }
-    if after.expires_at < before.expires_at {
-        return Err("its deadline came nearer");
+    if after.version == before.version {
+        return if after == before { Ok(()) } else { Err("it changed without a transition") };
+    }
+    if after.terms.created_at != before.terms.created_at {
+        return Err("it was made at another instant");
+    }
+    if after.terms.max_expires_at > before.terms.max_expires_at {
+        return Err("its latest deadline moved away");
+    }
+    match before.status {
+        Status::Active => Ok(()),
+        Status::Confirmed => sale_follows(before, after),
+        // An expired reservation may be replaced, and nothing else of it changes.
+        Status::Cancelled | Status::Expired => {
+            let same = Hold {
+                details: before.details.clone(),
+                version: before.version,
+                last_event: before.last_event,
+                ..after.clone()
+            };
+            if same == *before { Ok(()) } else { Err("what had ended changed") }
+        }
+    }
+}
+
+/// Sold units may leave the shelf and come back. Nothing else of a confirmed reservation changes.
+fn sale_follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
+    let ended = (after.status, &after.closing, after.expires_at, &after.terms, &after.details);
+    if ended != (before.status, &before.closing, before.expires_at, &before.terms, &before.details) {
+        return Err("what had ended ended again");
     }
     if before.lines.len() != after.lines.len() {
         return Err("its lines changed");
@@ -201,18 +254,13 @@ fn follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
         let units = line.units().iter().zip(next.units());
         let fewer = line.units().len() != next.units().len();
         let other = |(unit, next): (&LineUnit, &LineUnit)| {
-            unit.id != next.id || next.version < unit.version || (unit.returned && !next.returned)
+            unit.id != next.id
+                || next.version < unit.version
+                || (unit.returned && !next.returned)
+                || (unit.fulfilled && !next.fulfilled)
         };
         if fewer || units.into_iter().any(other) {
             return Err("a line has other units");
-        }
-    }
-    if before.status != Status::Active {
-        if after.status != before.status || after.closing != before.closing {
-            return Err("what had ended ended again");
-        }
-        if after.expires_at != before.expires_at {
-            return Err("what had ended was extended");
         }
     }
     Ok(())

@@ -98,10 +98,13 @@ fn about(row: &EventRow) -> Option<ReservationId> {
 /// order of the filter.
 fn page(events: &[EventRow], state: &NaiveState, filter: &ReservationFilter) -> ReservationPage {
     let before = filter.after.map_or(u128::MAX, |Cursor(position)| position);
-    let places = if filter.order_id.is_some() { HoldChange::Confirmed } else { HoldChange::Created };
+    let lists = |change: &HoldChange| match filter.order_id {
+        Some(_) => *change == HoldChange::Confirmed,
+        None => matches!(change, HoldChange::Created | HoldChange::CreatedBySplit),
+    };
     let listed = events.iter().rev().filter(|row| {
         u128::from(row.position) < before
-            && matches!(&row.event.transition, Transition::Hold { change, .. } if *change == places)
+            && matches!(&row.event.transition, Transition::Hold { change, .. } if lists(change))
     });
     let holds = listed.filter_map(|row| {
         let hold = state.hold(about(row)?).ok().flatten()?;

@@ -1,24 +1,32 @@
-//! The commands of reservations in the model: confirm, release, extend, return and expire.
+//! The commands that end a reservation or move its deadline, in the model: confirm, release, extend and expire.
 
-use super::{Model, Record, invalid};
+use super::payments::{in_progress, open_payment, same_sale, without_payment};
+use super::{Model, Record};
 use stockhold_domain::{
-    Closing, Confirm, Extend, Hold, Instant, ItemKey, Label, Line, LineUnits, Mode, Rejection, Release,
-    Reply, ReservationId, Return, ReturnSelection, Seconds, Status, UnitSelection, limits,
+    Closing, Confirm, Extend, Hold, IfExpired, Instant, ItemKey, Label, Line, LineUnits, Mode, PaymentState,
+    Rejection, Release, Reply, ReservationId, Status, limits,
 };
 
 impl Model {
-    pub(super) fn confirm(&mut self, asked: &Confirm, now: Instant) -> Result<Hold, Rejection> {
+    pub(super) fn confirm(
+        &mut self,
+        new: ReservationId,
+        asked: &Confirm,
+        now: Instant,
+    ) -> Result<Hold, Rejection> {
         let hold = self.found(asked.id, now)?;
         match hold.status {
-            Status::Active => {
-                self.end(asked.id, Status::Confirmed, now, None, asked.order_id.clone());
-                self.found(asked.id, now)
+            Status::Active => match open_payment(&hold) {
+                Some(payment) if asked.payment_id.as_ref().is_some_and(|id| *id != payment.id) => {
+                    Err(in_progress(&hold, payment))
+                }
+                _ => Ok(self.confirm_active(hold, asked, now)),
+            },
+            Status::Confirmed if same_sale(&hold, asked) => Ok(hold),
+            Status::Expired if asked.if_expired == IfExpired::Reacquire => {
+                self.reacquire(new, asked, &hold, now)
             }
-            Status::Confirmed => {
-                let order = hold.closing.as_ref().and_then(|closing| closing.order_id.clone());
-                if asked.order_id.is_none() || asked.order_id == order { Ok(hold) } else { Err(over(&hold)) }
-            }
-            Status::Cancelled | Status::Expired => Err(over(&hold)),
+            Status::Confirmed | Status::Cancelled | Status::Expired => Err(over(&hold)),
         }
     }
 
@@ -26,7 +34,8 @@ impl Model {
         let hold = self.found(asked.id, now)?;
         match hold.status {
             Status::Active => {
-                self.end(asked.id, Status::Cancelled, now, asked.reason.clone(), None);
+                let hold = without_payment(hold)?;
+                self.end(hold.id, Status::Cancelled, now, asked.reason.clone(), None);
                 self.found(asked.id, now)
             }
             Status::Cancelled | Status::Expired => Ok(hold),
@@ -35,116 +44,20 @@ impl Model {
     }
 
     pub(super) fn extend(&mut self, asked: &Extend, now: Instant) -> Result<Hold, Rejection> {
-        let mut hold = self.found(asked.id, now)?;
-        if hold.status != Status::Active {
-            return Err(over(&hold));
-        }
+        let mut hold = self.changeable(asked.id, None, now)?;
         let cap = hold.terms.max_expires_at;
-        // The longest hold is the longest time to live from the creation that ends no later than the cap.
-        if hold.terms.created_at.deadline(asked.ttl) > cap {
-            let one = Seconds::new(1).expect("a second is a time to live");
-            let more = (cap.millis() - hold.terms.created_at.deadline(one).millis()) / 1_000;
-            let max = u64::try_from(more).ok().and_then(|more| Seconds::new(1 + more).ok());
-            return Err(Rejection::TtlTooLong { max: max.expect("a hold lasts at least a second") });
-        }
-        if hold.expires_at == cap {
+        if hold.expires_at >= cap {
             return Err(Rejection::ExtensionLimit { max_expires_at: cap });
         }
         let wished = now.deadline(asked.ttl).min(cap);
         if wished > hold.expires_at {
             hold.expires_at = wished;
+            hold.version += 1;
             for line in &*hold.lines {
                 self.record(&line.item).at = now;
             }
             self.keep(&hold);
         }
-        Ok(hold)
-    }
-
-    pub(super) fn return_units(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
-        let mut hold = self.found(asked.id, now)?;
-        if hold.status != Status::Confirmed {
-            return Err(Rejection::ReservationNotConfirmed(asked.id));
-        }
-        let mut lines = hold.lines.to_vec();
-        let exceeds = |item: &ItemKey, requested: u64, sold: u32| {
-            let (item, sold) = (item.clone(), u64::from(sold));
-            Err(Rejection::ReturnExceedsSold { item, requested, sold })
-        };
-        let mut back: Vec<u64> = Vec::new();
-        // The named units, if the command names any.
-        let mut named: Vec<Option<Vec<Label>>> = vec![None; lines.len()];
-        match &asked.selection {
-            ReturnSelection::All => {
-                back.extend(lines.iter().map(|line| u64::from(line.quantity - line.returned)));
-                if back.iter().sum::<u64>() == 0 {
-                    return exceeds(&lines[0].item, u64::from(lines[0].quantity), 0);
-                }
-            }
-            ReturnSelection::Lines(basket) => {
-                for requested_line in basket.lines() {
-                    if !lines.iter().any(|line| line.item == requested_line.item) {
-                        return exceeds(&requested_line.item, requested_line.quantity, 0);
-                    }
-                }
-                for (line, named) in lines.iter().zip(&mut named) {
-                    let requested_lines = basket
-                        .lines()
-                        .iter()
-                        .enumerate()
-                        .filter(|(_, requested_line)| requested_line.item == line.item);
-                    back.push(
-                        requested_lines.clone().map(|(_, requested_line)| requested_line.quantity).sum(),
-                    );
-                    for (n, _) in requested_lines {
-                        if let Some(UnitSelection::Named(units)) = basket.selection(n) {
-                            *named = Some(units.clone());
-                        }
-                    }
-                }
-            }
-            ReturnSelection::Units(units) => {
-                for (n, id) in units.iter().enumerate() {
-                    let had = lines.iter().filter(|line| line.units().iter().any(|unit| unit.id == *id));
-                    if had.count() > 1 {
-                        return Err(invalid(&format!("/units/{n}")));
-                    }
-                }
-                let has = |line: &Line, id: &Label| line.units().iter().any(|u| u.id == *id && !u.returned);
-                for (line, named) in lines.iter().zip(&mut named) {
-                    let here: Vec<Label> = units.iter().filter(|id| has(line, id)).cloned().collect();
-                    back.push(here.len() as u64);
-                    *named = Some(here);
-                }
-                if units.iter().any(|id| !lines.iter().any(|line| has(line, id))) {
-                    let sold = lines[0].quantity - lines[0].returned;
-                    return exceeds(&lines[0].item, units.len() as u64, sold);
-                }
-            }
-        }
-        let mut places = Vec::new();
-        for ((line, back), named) in lines.iter().zip(&back).zip(&named) {
-            let sold = line.quantity - line.returned;
-            let out = |n: &usize| !line.units()[*n].returned;
-            let all: Vec<usize> = (0..line.units().len()).filter(out).collect();
-            let here: Vec<usize> = match named {
-                None => all.into_iter().take(usize::try_from(*back).unwrap_or(usize::MAX)).collect(),
-                Some(ids) => all.into_iter().filter(|n| ids.contains(&line.units()[*n].id)).collect(),
-            };
-            let lacks = named.as_ref().is_some_and(|ids| ids.len() != here.len());
-            if *back > u64::from(sold) || lacks {
-                return exceeds(&line.item, *back, sold);
-            }
-            places.push(here);
-        }
-        for ((line, back), places) in lines.iter_mut().zip(back).zip(places) {
-            if back > 0 {
-                line.returned += u32::try_from(back).expect("no more than was sold");
-                self.count_line_transition(line, now, Some(&places));
-            }
-        }
-        hold.lines = lines.into();
-        self.keep(&hold);
         Ok(hold)
     }
 
@@ -166,7 +79,7 @@ impl Model {
     }
 
     /// Loads a reservation for a command, and expires it first if it is due.
-    fn found(&mut self, id: ReservationId, now: Instant) -> Result<Hold, Rejection> {
+    pub(super) fn found(&mut self, id: ReservationId, now: Instant) -> Result<Hold, Rejection> {
         let hold = self.hold(id).ok_or(Rejection::UnknownReservation(id))?;
         if hold.status == Status::Active && hold.expires_at <= now {
             self.expire(id, now);
@@ -176,10 +89,17 @@ impl Model {
 
     /// Expires a due active reservation, as a store does in a batch that comes before the answer.
     pub fn expire(&mut self, id: ReservationId, now: Instant) {
+        let mut hold = self.hold(id).expect("a reservation that is due");
+        if open_payment(&hold).is_some()
+            && let Some(payment) = &mut hold.details.as_mut().expect("details").payment
+        {
+            payment.state = PaymentState::Lapsed;
+        }
+        self.keep(&hold);
         self.end(id, Status::Expired, now, None, None);
     }
 
-    fn end(
+    pub(super) fn end(
         &mut self,
         id: ReservationId,
         status: Status,
@@ -193,12 +113,13 @@ impl Model {
             self.count_line_transition(line, now, None);
         }
         hold.status = status;
+        hold.version += 1;
         hold.lines = lines.into();
         hold.closing = Some(Box::new(Closing { at: now, reason, order_id }));
         self.keep(&hold);
     }
 
-    fn keep(&mut self, hold: &Hold) {
+    pub(super) fn keep(&mut self, hold: &Hold) {
         for kept in &mut self.holds {
             if kept.id == hold.id {
                 *kept = hold.clone();
@@ -206,16 +127,12 @@ impl Model {
         }
     }
 
-    /// Counts a transition of a line: of its item, or of its units if they have ids. `returned` selects the units of a
-    /// return.
-    pub(super) fn count_line_transition(&mut self, line: &mut Line, now: Instant, back: Option<&[usize]>) {
+    /// Counts a transition of a line: of its item, or of its units if they have ids. `places` selects some of the units.
+    pub(super) fn count_line_transition(&mut self, line: &mut Line, now: Instant, places: Option<&[usize]>) {
         line.sequence = self.turn(&line.item, now);
         if line.units.is_some() {
             let mut units = line.units().to_vec();
-            self.count_unit_transitions(&line.item, &mut units, back);
-            for n in back.unwrap_or_default() {
-                units[*n].returned = true;
-            }
+            self.count_unit_transitions(&line.item, &mut units, places);
             line.units = Some(LineUnits::new(units).into());
         }
     }
@@ -234,11 +151,12 @@ impl Model {
 }
 
 /// The refusal for a reservation that has ended.
-fn over(hold: &Hold) -> Rejection {
+pub(super) fn over(hold: &Hold) -> Rejection {
     match hold.status {
         Status::Confirmed => Rejection::ReservationConfirmed {
             id: hold.id,
             order_id: hold.closing.clone().and_then(|closing| closing.order_id),
+            payment_id: hold.details().payment.as_ref().map(|payment| payment.id.clone()),
         },
         Status::Cancelled => Rejection::ReservationCancelled(hold.id),
         Status::Expired => Rejection::ReservationExpired { id: hold.id, expires_at: hold.expires_at },

@@ -87,7 +87,7 @@ impl State for NaiveState {
                         item.figures = *figures;
                     }
                 }
-                self.holds.insert(hold.id, hold.clone());
+                self.holds.insert(hold.id, hold.without_removed_lines());
             }
             Transition::Stock { change: StockChange::Deleted, item } => {
                 self.items.remove(&item.key);
@@ -99,9 +99,9 @@ impl State for NaiveState {
                     StockChange::UnitsAdded(units) => {
                         self.pools.entry(item.key.clone()).or_default().add(units.to_vec());
                     }
-                    StockChange::UnitRetired(unit) => {
+                    StockChange::UnitsRetired(units) => {
                         if let Some(pool) = self.pools.get_mut(&item.key) {
-                            pool.retire(unit);
+                            units.iter().for_each(|unit| pool.retire(unit));
                         }
                     }
                     StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}

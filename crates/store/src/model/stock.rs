@@ -8,8 +8,16 @@ use stockhold_domain::{
 
 impl Model {
     pub(super) fn set_stock(&mut self, asked: &SetStock, now: Instant) -> Result<Reply, Rejection> {
+        if asked.total_units.is_some() && asked.shelf.is_some() {
+            return Err(invalid("/on_hand"));
+        }
         if asked.total_units.is_some_and(|total| total > limits::TOTAL_UNITS) {
             return Err(invalid("/total_units"));
+        }
+        if asked.shelf.is_some_and(|shelf| {
+            shelf.on_hand.saturating_add(shelf.fulfilled_seen.unwrap_or(0)) > limits::TOTAL_UNITS
+        }) {
+            return Err(invalid("/on_hand"));
         }
         self.expect(&asked.item, asked.expected.as_ref())?;
         let before = self.item(&asked.item);
@@ -18,7 +26,7 @@ impl Model {
             return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode });
         }
         let there = before.as_ref().map_or(0, |item| item.figures.total_units);
-        let total = match (mode, asked.total_units) {
+        let total = match (mode, self.counted_total(asked)?) {
             (Mode::Counted, Some(total)) => i128::from(total),
             (Mode::Counted, None) if before.is_some() => i128::from(there),
             (Mode::Units, total) if total.is_none_or(|total| total == there) => i128::from(there),
@@ -145,6 +153,7 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     }
     set(&mut after.default_ttl, &asked.default_ttl);
     set(&mut after.max_hold, &asked.max_hold);
+    set(&mut after.max_payment, &asked.max_payment);
     set(&mut after.metadata, &asked.metadata);
     after
 }

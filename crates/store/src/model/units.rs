@@ -36,6 +36,9 @@ impl Model {
                 if line.units().iter().any(has) {
                     match hold.status {
                         Status::Active => return UnitStatus::Held(hold.id),
+                        Status::Confirmed if line.units().iter().any(|unit| has(unit) && unit.fulfilled) => {
+                            return UnitStatus::Fulfilled(hold.id);
+                        }
                         Status::Confirmed => return UnitStatus::Sold(hold.id),
                         Status::Cancelled | Status::Expired => {}
                     }
@@ -198,7 +201,13 @@ impl Model {
         let taken = (!taken.is_empty()).then(|| {
             let exists = |id: &Label| record.seats.iter().any(|seat| seat.id == *id);
             let unknown = taken.iter().filter(|id| !exists(id)).cloned().collect();
-            UnavailableUnits { item: record.key.clone(), units: taken, unknown }
+            let deadline = |id: &Label| match self.unit_status(&record.key, id) {
+                UnitStatus::Held(holder) => self.hold(holder).map(|hold| hold.expires_at),
+                _ => None,
+            };
+            let deadlines: Option<Vec<Instant>> = taken.iter().map(deadline).collect();
+            let next_expiry_at = deadlines.and_then(|deadlines| deadlines.into_iter().min());
+            UnavailableUnits { item: record.key.clone(), units: taken, unknown, next_expiry_at }
         });
         Offer { quantity: units.len() as u64, units: Some(units), taken }
     }

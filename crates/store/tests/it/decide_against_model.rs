@@ -6,9 +6,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use stockhold_domain::{
-    Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, Outcome, Pool, Seconds, Status, decide,
+    Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, LocationLimits, Outcome, Pool, Seconds,
+    Status, decide,
 };
-use stockhold_store::conformance::{Op, OpContext, Random, START, TTLS, maker};
+use stockhold_store::conformance::{ChangeKind, ChangeOp, Op, OpContext, Random, START, TTLS, maker};
 use stockhold_store::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 
 /// How a clock moves before a command.
@@ -81,6 +82,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(item, expected, key)| Op::DeleteItem { item, expected, key }),
         1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),
         1 => Just(Op::Sweep),
+        12 => (select(ChangeKind::ALL.to_vec()), hold(), lines(), any::<u8>(), key())
+            .prop_map(|(kind, hold, lines, which, key)| Op::Change(ChangeOp { kind, hold, lines, which, key })),
         2 => any::<u8>().prop_map(|sent| Op::Retry { sent }),
         2 => (any::<u8>(), any::<u8>(), option::weighted(0.7, any::<u8>()), any::<u8>(), key())
             .prop_map(|(record, version, value, change, key)| Op::SetRecord { record, version, value, change, key }),
@@ -115,7 +118,8 @@ fn rules() -> HoldLimits {
     let seconds = |seconds| Some(Seconds::new(seconds).unwrap());
     let context = OpContext::new(0, "");
     let hub = Label::new(context.items()[2].location()).unwrap();
-    HoldLimits { locations: vec![(hub, seconds(3), seconds(60))], ..HoldLimits::default() }
+    let limits = LocationLimits { default_ttl: seconds(3), max_hold: seconds(60), max_payment: seconds(100) };
+    HoldLimits { locations: vec![(hub, limits)], ..HoldLimits::default() }
 }
 
 /// The rules and the model, side by side.
@@ -280,7 +284,7 @@ proptest! {
 #[test]
 fn histories_get_everywhere() {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
-    for seed in 0..60 {
+    for seed in 0..300 {
         let mut random = Random::new(seed);
         let mut pair = if seed % 3 == 0 { Pair::with_unit_item() } else { Pair::new() };
         for _ in 0..60 {
@@ -319,6 +323,10 @@ fn histories_get_everywhere() {
         "Refused(ExtensionLimit",
         "Refused(TtlTooLong",
         "Refused(ReturnExceedsSold",
+        "Refused(PaymentInProgress",
+        "Refused(SplitExceedsHeld",
+        "Refused(FulfilExceedsSold",
+        "Refused(NotReacquired",
         "Refused(BelowCommitted",
         "Done(ItemDeleted",
         "Replayed(ItemDeleted",

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Attribute, Attributes, Basket, BestAvailable, Command, Confirm, DeleteItem,
-    Extend, Fulfilment, ItemKey, Label, Mode, NewUnit, OptionalTerms, Patch, Precondition, RecordChange,
-    RecordKey, RecordKind, RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms,
-    RetireUnit, Return, ReturnSelection, Scope, SetRecord, SetSale, SetStock, UnitSelection,
+    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BestAvailable, ClosePayment, Command,
+    Confirm, DeleteItem, Disposition, Extend, Fulfil, Fulfilment, IfExpired, ItemKey, Label, Merge, Mode,
+    NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, RecordChange, RecordKey, RecordKind,
+    RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
+    ReturnFrom, SaleSelection, Scope, SetRecord, SetSale, SetStock, ShelfCount, Split, Transfer,
+    UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -136,12 +138,14 @@ fn holds(table: &mut Table) {
     let (id, other) = (ReservationId::from_u128(7), ReservationId::from_u128(8));
     table.add(
         "confirm",
-        &Confirm { id, order_id: None },
+        &Confirm { id, order_id: None, payment_id: None, if_expired: IfExpired::Refuse },
         Command::Confirm,
         &[
             ("id", &|asked| asked.id = other),
             ("order", &|asked| asked.order_id = Some(label("a"))),
             ("another order", &|asked| asked.order_id = Some(label("b"))),
+            ("payment", &|asked| asked.payment_id = Some(label("a"))),
+            ("late payer", &|asked| asked.if_expired = IfExpired::Reacquire),
         ],
     );
     table.add(
@@ -160,7 +164,14 @@ fn holds(table: &mut Table) {
         Command::Extend,
         &[("id", &|asked| asked.id = other), ("ttl", &|asked| asked.ttl = seconds(6))],
     );
-    let base = Return { id, selection: ReturnSelection::All, reason: label("a") };
+    changes(table, id, other);
+    let base = Return {
+        id,
+        selection: SaleSelection::All,
+        from: None,
+        disposition: Disposition::Restock,
+        reason: label("a"),
+    };
     table.add(
         "return",
         &base,
@@ -168,15 +179,115 @@ fn holds(table: &mut Table) {
         &[
             ("id", &|asked| asked.id = other),
             ("reason", &|asked| asked.reason = label("b")),
-            ("lines", &|asked| asked.selection = ReturnSelection::Lines(with_selections(None))),
+            ("from the shelf", &|asked| asked.from = Some(ReturnFrom::Unfulfilled)),
+            ("from buyers", &|asked| asked.from = Some(ReturnFrom::Fulfilled)),
+            ("write off", &|asked| asked.disposition = Disposition::WriteOff),
+            ("lines", &|asked| asked.selection = SaleSelection::Lines(with_selections(None))),
             ("quantity", &|asked| {
-                asked.selection = ReturnSelection::Lines(counted(&[("hall", 1), ("tin", 1)]));
+                asked.selection = SaleSelection::Lines(counted(&[("hall", 1), ("tin", 1)]));
             }),
-            ("units of a line", &|asked| asked.selection = ReturnSelection::Lines(named(&["a", "b"]))),
-            ("other units of a line", &|asked| asked.selection = ReturnSelection::Lines(named(&["a", "c"]))),
-            ("unit", &|asked| asked.selection = ReturnSelection::Units(labels(&["a"]))),
-            ("another unit", &|asked| asked.selection = ReturnSelection::Units(labels(&["b"]))),
-            ("units", &|asked| asked.selection = ReturnSelection::Units(labels(&["a", "b"]))),
+            ("units of a line", &|asked| asked.selection = SaleSelection::Lines(named(&["a", "b"]))),
+            ("other units of a line", &|asked| asked.selection = SaleSelection::Lines(named(&["a", "c"]))),
+            ("unit", &|asked| asked.selection = SaleSelection::Units(labels(&["a"]))),
+            ("another unit", &|asked| asked.selection = SaleSelection::Units(labels(&["b"]))),
+            ("units", &|asked| asked.selection = SaleSelection::Units(labels(&["a", "b"]))),
+        ],
+    );
+}
+
+fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
+    let version = || Some(Precondition::version(1));
+    let base = Amend {
+        id,
+        basket: None,
+        fulfilment: Fulfilment::All,
+        ttl: None,
+        metadata: Patch::Keep,
+        expected: None,
+    };
+    table.add(
+        "amend",
+        &base,
+        Command::Amend,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("lines", &|asked| asked.basket = Some(with_selections(None))),
+            ("quantity", &|asked| asked.basket = Some(counted(&[("hall", 1), ("tin", 1)]))),
+            ("units", &|asked| asked.basket = Some(named(&["a", "b"]))),
+            ("partial", &|asked| asked.fulfilment = Fulfilment::Partial),
+            ("ttl", &|asked| asked.ttl = Some(seconds(5))),
+            ("metadata", &|asked| asked.metadata = Patch::Set("{}".into())),
+            ("no metadata", &|asked| asked.metadata = Patch::Clear),
+            ("version", &|asked| asked.expected = version()),
+        ],
+    );
+    let keep = Patch::Keep;
+    let base = Transfer { id, owner_id: None, customer_id: keep.clone(), session_id: keep, expected: None };
+    table.add(
+        "transfer",
+        &base,
+        Command::Transfer,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("owner", &|asked| asked.owner_id = Some(label("a"))),
+            ("customer", &|asked| asked.customer_id = Patch::Set(label("a"))),
+            ("no customer", &|asked| asked.customer_id = Patch::Clear),
+            ("session", &|asked| asked.session_id = Patch::Set(label("a"))),
+            ("no session", &|asked| asked.session_id = Patch::Clear),
+            ("version", &|asked| asked.expected = version()),
+        ],
+    );
+    table.add(
+        "split",
+        &Split { id, lines: counted(&[("hall", 1), ("tin", 1)]), expected: None },
+        Command::Split,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("quantity", &|asked| asked.lines = counted(&[("hall", 1), ("tin", 2)])),
+            ("units", &|asked| asked.lines = named(&["a", "b"])),
+            ("version", &|asked| asked.expected = version()),
+        ],
+    );
+    table.add(
+        "merge",
+        &Merge { id, from: [other].into(), expected: None },
+        Command::Merge,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("sources", &|asked| asked.from = [id].into()),
+            ("more sources", &|asked| asked.from = [other, id].into()),
+            ("version", &|asked| asked.expected = version()),
+        ],
+    );
+    table.add(
+        "open a payment",
+        &OpenPayment { id, payment_id: label("a"), window: None, expected: None },
+        Command::OpenPayment,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("payment", &|asked| asked.payment_id = label("b")),
+            ("window", &|asked| asked.window = Some(seconds(5))),
+            ("version", &|asked| asked.expected = version()),
+        ],
+    );
+    table.add(
+        "close a payment",
+        &ClosePayment { id, payment_id: None, reason: None },
+        Command::ClosePayment,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("payment", &|asked| asked.payment_id = Some(label("a"))),
+            ("reason", &|asked| asked.reason = Some(label("a"))),
+        ],
+    );
+    table.add(
+        "fulfil",
+        &Fulfil { id, selection: SaleSelection::All },
+        Command::Fulfil,
+        &[
+            ("id", &|asked| asked.id = other),
+            ("lines", &|asked| asked.selection = SaleSelection::Lines(with_selections(None))),
+            ("units", &|asked| asked.selection = SaleSelection::Units(labels(&["a"]))),
         ],
     );
 }
@@ -187,10 +298,12 @@ fn stock(table: &mut Table) {
     let base = SetStock {
         item: key.clone(),
         total_units: None,
+        shelf: None,
         mode: None,
         safety_stock: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
+        max_payment: Patch::Keep,
         metadata: Patch::Keep,
         expected: None,
     };
@@ -210,6 +323,11 @@ fn stock(table: &mut Table) {
             ("no default ttl", &|asked| asked.default_ttl = Patch::Clear),
             ("longest hold", &|asked| asked.max_hold = Patch::Set(seconds(1))),
             ("no longest hold", &|asked| asked.max_hold = Patch::Clear),
+            ("longest payment", &|asked| asked.max_payment = Patch::Set(seconds(1))),
+            ("no longest payment", &|asked| asked.max_payment = Patch::Clear),
+            ("on hand", &|asked| asked.shelf = Some(ShelfCount { on_hand: 1, fulfilled_seen: None })),
+            ("more on hand", &|asked| asked.shelf = Some(ShelfCount { on_hand: 2, fulfilled_seen: None })),
+            ("seen", &|asked| asked.shelf = Some(ShelfCount { on_hand: 1, fulfilled_seen: Some(0) })),
             ("metadata", &|asked| asked.metadata = Patch::Set("{}".into())),
             ("no metadata", &|asked| asked.metadata = Patch::Clear),
             ("absent", &|asked| asked.expected = Some(Precondition::Absent)),

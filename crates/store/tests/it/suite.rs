@@ -2,7 +2,9 @@
 
 use crate::flaw::Flaw;
 use crate::memory_world::MemoryWorld;
-use stockhold_store::conformance::{cases, random_history, run_cases, stepping_history, units_history};
+use stockhold_store::conformance::{
+    case_groups, cases, random_history, run_cases, stepping_history, units_history,
+};
 
 /// Seeds of random histories that every run tries.
 const SEEDS: u64 = 40;
@@ -15,8 +17,10 @@ fn a_right_world_passes_every_case_alone_and_together() {
             panic!("{}: {what}", case.name);
         }
     }
-    let failed = run_cases(&mut MemoryWorld::new(None));
-    assert!(failed.is_empty(), "on one world: {failed:#?}");
+    for group in case_groups() {
+        let failed = run_cases(&mut MemoryWorld::new(None), &group);
+        assert!(failed.is_empty(), "on a shared world: {failed:#?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,22 @@
+//! Integers have one form each.
+
+use super::{DecodeError, Reader, put_u64};
+
+#[test]
+fn integers_have_one_form() {
+    let read = |bytes: &[u8]| {
+        let mut reader = Reader::new(bytes);
+        let value = reader.u64()?;
+        reader.finish()?;
+        Ok::<_, DecodeError>(value)
+    };
+    for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u64::from(u32::MAX), 1 << 63, u64::MAX] {
+        let mut bytes = Vec::new();
+        put_u64(&mut bytes, value);
+        assert_eq!(read(&bytes), Ok(value));
+    }
+    assert!(read(&[0x80, 0x00]).is_err(), "a zero that is longer than it need be");
+    assert!(read(&[0x81, 0x80, 0x00]).is_err(), "a one that is longer than it need be");
+    assert!(read(&[0xff; 10]).is_err(), "more than 64 bits");
+    assert!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).is_err(), "65 bits");
+}

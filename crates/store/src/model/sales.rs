@@ -1,0 +1,210 @@
+//! What happens to sold units in the model: they leave the shelf, and they come back.
+
+use super::{Model, invalid};
+use stockhold_domain::{
+    Basket, Disposition, Fulfil, Hold, Instant, ItemKey, Label, Line, LineUnit, Rejection, Return,
+    ReturnFrom, SaleSelection, Status, UnitSelection,
+};
+
+/// Which sold units a command can move.
+#[derive(Clone, Copy, PartialEq)]
+enum Pool {
+    OnShelf,
+    WithBuyers,
+    Both,
+}
+
+/// What a command moves of a line: how many units, and the places of those with ids.
+type Moved = (u32, Vec<usize>);
+
+impl Model {
+    pub(super) fn fulfil(&mut self, asked: &Fulfil, now: Instant) -> Result<Hold, Rejection> {
+        let mut hold = self.sold_hold(asked.id, now)?;
+        let exceeds = |item: ItemKey, requested, unfulfilled| Rejection::FulfilExceedsSold {
+            item,
+            requested,
+            unfulfilled,
+        };
+        let moved = select(&hold, &asked.selection, Pool::OnShelf, exceeds)?;
+        let mut lines = hold.lines.to_vec();
+        for (line, (count, places)) in lines.iter_mut().zip(moved).filter(|(_, (count, _))| *count > 0) {
+            line.fulfilled += count;
+            self.count_line_transition(line, now, Some(&places));
+            change_units(line, &places, |unit| unit.fulfilled = true);
+        }
+        hold.lines = lines.into();
+        hold.version += 1;
+        self.keep(&hold);
+        Ok(hold)
+    }
+
+    pub(super) fn return_units(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
+        let mut hold = self.sold_hold(asked.id, now)?;
+        let pool = match asked.from {
+            None => Pool::Both,
+            Some(ReturnFrom::Unfulfilled) => Pool::OnShelf,
+            Some(ReturnFrom::Fulfilled) => Pool::WithBuyers,
+        };
+        let exceeds = |item: ItemKey, requested, sold| Rejection::ReturnExceedsSold { item, requested, sold };
+        let moved = select(&hold, &asked.selection, pool, exceeds)?;
+        let mut lines = hold.lines.to_vec();
+        let mut lost: Vec<(ItemKey, u32, Vec<Label>)> = Vec::new();
+        for (line, (count, places)) in lines.iter_mut().zip(moved).filter(|(_, (count, _))| *count > 0) {
+            let on_shelf = line.quantity - line.returned - line.fulfilled;
+            line.fulfilled -= match (line.units.is_some(), pool) {
+                (true, _) => {
+                    let had_left = places.iter().filter(|place| line.units()[**place].fulfilled);
+                    u32::try_from(had_left.count()).expect("few units")
+                }
+                (false, Pool::OnShelf) => 0,
+                (false, Pool::WithBuyers) => count,
+                (false, Pool::Both) => count.saturating_sub(on_shelf),
+            };
+            line.returned += count;
+            self.count_line_transition(line, now, Some(&places));
+            change_units(line, &places, |unit| unit.returned = true);
+            let ids = places.iter().map(|place| line.units()[*place].id.clone()).collect();
+            lost.push((line.item.clone(), count, ids));
+        }
+        hold.lines = lines.into();
+        hold.version += 1;
+        self.keep(&hold);
+        if asked.disposition == Disposition::WriteOff {
+            for (item, count, ids) in lost {
+                let record = self.record(&item);
+                record.total -= i128::from(count);
+                record.seats.retain(|seat| !ids.contains(&seat.id));
+                record.version += 1;
+                self.turn(&item, now);
+            }
+        }
+        Ok(hold)
+    }
+
+    fn sold_hold(&mut self, id: stockhold_domain::ReservationId, now: Instant) -> Result<Hold, Rejection> {
+        let hold = self.found(id, now)?;
+        if hold.status == Status::Confirmed { Ok(hold) } else { Err(Rejection::ReservationNotConfirmed(id)) }
+    }
+
+    /// Sold units of an item that have left the shelf.
+    pub(super) fn fulfilled(&self, key: &ItemKey) -> u64 {
+        let sold = self.holds.iter().filter(|hold| hold.status == Status::Confirmed);
+        let lines = sold.flat_map(|hold| hold.lines.iter().filter(|line| line.item == *key));
+        lines.map(|line| u64::from(line.fulfilled)).sum()
+    }
+
+    /// Held units of an item whose payment is under way.
+    pub(super) fn held_under_payment(&self, key: &ItemKey) -> u64 {
+        let active = self.holds.iter().filter(|hold| hold.status == Status::Active);
+        let paying = active.filter(|hold| super::payments::open_payment(hold).is_some());
+        let lines = paying.flat_map(|hold| hold.lines.iter().filter(|line| line.item == *key));
+        lines.map(|line| u64::from(line.quantity)).sum()
+    }
+
+    /// The total that a count of the shelf leads to.
+    pub(super) fn counted_total(&self, asked: &stockhold_domain::SetStock) -> Result<Option<u64>, Rejection> {
+        let Some(count) = asked.shelf else { return Ok(asked.total_units) };
+        match (self.item(&asked.item), count.fulfilled_seen) {
+            (Some(_), None) => Err(invalid("/fulfilled_units_seen")),
+            (Some(_), Some(seen)) => Ok(Some(count.on_hand + seen)),
+            (None, _) => Ok(Some(count.on_hand)),
+        }
+    }
+}
+
+fn change_units(line: &mut Line, places: &[usize], change: impl Fn(&mut LineUnit)) {
+    if line.units.is_some() {
+        let mut units = line.units().to_vec();
+        for place in places {
+            change(&mut units[*place]);
+        }
+        line.units = Some(stockhold_domain::LineUnits::new(units).into());
+    }
+}
+
+fn is_in(pool: Pool, unit: &LineUnit) -> bool {
+    let side = if unit.fulfilled { Pool::WithBuyers } else { Pool::OnShelf };
+    !unit.returned && (pool == Pool::Both || pool == side)
+}
+
+/// Units of a line that a command can move.
+fn left(pool: Pool, line: &Line) -> u32 {
+    match pool {
+        Pool::OnShelf => line.quantity - line.returned - line.fulfilled,
+        Pool::WithBuyers => line.fulfilled,
+        Pool::Both => line.quantity - line.returned,
+    }
+}
+
+fn select(
+    hold: &Hold,
+    selection: &SaleSelection,
+    pool: Pool,
+    exceeds: impl Fn(ItemKey, u64, u64) -> Rejection,
+) -> Result<Vec<Moved>, Rejection> {
+    let lines = &hold.lines;
+    let first = &lines[0];
+    // How many units of each line, and their ids if the command names them.
+    let wanted: Vec<(u64, Option<Vec<Label>>)> = match selection {
+        SaleSelection::All => {
+            let all: Vec<u64> = lines.iter().map(|line| u64::from(left(pool, line))).collect();
+            if all.iter().sum::<u64>() == 0 {
+                return Err(exceeds(first.item.clone(), first.quantity.into(), 0));
+            }
+            all.into_iter().map(|count| (count, None)).collect()
+        }
+        SaleSelection::Lines(basket) => {
+            for one in basket.lines() {
+                if !lines.iter().any(|line| line.item == one.item) {
+                    return Err(exceeds(one.item.clone(), one.quantity, 0));
+                }
+            }
+            lines.iter().map(|line| of_basket(basket, line)).collect()
+        }
+        SaleSelection::Units(ids) => {
+            for (n, id) in ids.iter().enumerate() {
+                let had = lines.iter().filter(|line| line.units().iter().any(|unit| unit.id == *id));
+                if had.count() > 1 {
+                    return Err(invalid(&format!("/units/{n}")));
+                }
+            }
+            let has = |line: &Line, id: &Label| line.units().iter().any(|u| u.id == *id && is_in(pool, u));
+            if ids.is_empty() || ids.iter().any(|id| !lines.iter().any(|line| has(line, id))) {
+                return Err(exceeds(first.item.clone(), ids.len() as u64, left(pool, first).into()));
+            }
+            let of = |line: &Line| ids.iter().filter(|id| has(line, id)).cloned().collect::<Vec<Label>>();
+            lines.iter().map(|line| (of(line).len() as u64, Some(of(line)))).collect()
+        }
+    };
+    let mut moved = Vec::new();
+    for (line, (count, named)) in lines.iter().zip(wanted) {
+        let units = line.units();
+        let can = |place: &usize| is_in(pool, &units[*place]);
+        let mut places: Vec<usize> = (0..units.len()).filter(can).collect();
+        if let Some(ids) = &named {
+            places.retain(|place| ids.contains(&units[*place].id));
+        }
+        let lacks = named.is_some_and(|ids| ids.len() != places.len());
+        if count > u64::from(left(pool, line)) || lacks {
+            return Err(exceeds(line.item.clone(), count, left(pool, line).into()));
+        }
+        // From the shelf first, then from buyers.
+        places.sort_by_key(|place| (units[*place].fulfilled, *place));
+        places.truncate(usize::try_from(count).expect("no more than a line has"));
+        places.sort_unstable();
+        moved.push((u32::try_from(count).expect("no more than a line has"), places));
+    }
+    Ok(moved)
+}
+
+fn of_basket(basket: &Basket, line: &Line) -> (u64, Option<Vec<Label>>) {
+    for (n, one) in basket.lines().iter().enumerate() {
+        if one.item == line.item {
+            return match basket.selection(n) {
+                Some(UnitSelection::Named(ids)) => (one.quantity, Some(ids.clone())),
+                _ => (one.quantity, None),
+            };
+        }
+    }
+    (0, None)
+}
