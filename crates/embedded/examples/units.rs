@@ -53,7 +53,7 @@ impl Bench {
         let now = self.clock.now();
         let fresh: GeneratedIds = self.ids.generate(now, bucket_of(item));
         let request_id = RequestId::Made(self.ids.random());
-        let origin = Origin { actor: label("bench"), request_id, trace: None };
+        let origin = Origin { actor: label("bench"), key_id: None, request_id, trace: None };
         Envelope { command, key: None, fresh, origin }
     }
 
@@ -101,10 +101,12 @@ fn set(item: &ItemKey, total_units: Option<u64>, mode: Mode) -> Command {
     Command::SetStock(SetStock {
         item: item.clone(),
         total_units,
+        shelf: None,
         mode: Some(mode),
         safety_stock: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
+        max_payment: Patch::Keep,
         metadata: Patch::Keep,
         expected: None,
     })

@@ -214,6 +214,7 @@ mod tests {
             item: (*item).clone(),
             requested: 1,
             quantity: 1,
+            fulfilled: 0,
             returned: 0,
             sequence: 1,
             units: None,
@@ -230,6 +231,8 @@ mod tests {
             }),
             lines: items.iter().map(line).collect(),
             closing: None,
+            details: None,
+            version: 1,
             last_event: EventId::from_u128(id),
         }
     }

@@ -11,9 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use stockhold_domain::{
-    Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool,
-    Record, RecordKey, RecordKind, ReservationId, Resource, Scope, State, Status, StockChange, Transition,
-    Unit,
+    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
+    RecordKey, RecordKind, ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
 };
 use stockhold_store::Pauses;
 
@@ -222,15 +221,15 @@ impl Memory {
         }
     }
 
-    fn apply_hold(&mut self, hold: &Hold, is_new: bool) {
+    fn apply_hold(&mut self, hold: Hold, is_new: bool) {
         if !is_new && let Some(before) = self.active.remove(hold.id) {
             self.drop_deadline(&before);
         }
         if hold.status == Status::Active {
-            self.put_active(hold.clone());
+            self.put_active(hold);
         } else {
-            self.closed.insert(hold.id, (hold.clone(), self.batch));
             self.closed_order.push_back((self.batch, hold.id));
+            self.closed.insert(hold.id, (hold, self.batch));
         }
     }
 }
@@ -297,7 +296,7 @@ impl State for Memory {
                         }
                     }
                 }
-                self.apply_hold(hold, *change == HoldChange::Created);
+                self.apply_hold(hold.without_removed_lines(), change.status_before().is_none());
             }
             Transition::Stock { change: StockChange::Deleted, item } => {
                 self.items.remove(&item.key);
@@ -306,10 +305,10 @@ impl State for Memory {
                 self.put_item(item.clone());
                 match change {
                     StockChange::UnitsAdded(units) => self.put_units(&item.key, units.to_vec()),
-                    StockChange::UnitRetired(unit) => {
+                    StockChange::UnitsRetired(units) => {
                         let slot = self.items.get_mut(&item.key);
                         if let Some(pool) = slot.and_then(|slot| slot.pool.as_deref_mut()) {
-                            pool.retire(unit);
+                            units.iter().for_each(|unit| pool.retire(unit));
                         }
                     }
                     StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::{
-    Hold, HoldChange, Item, ItemKey, KeyRecord, Record, RecordKey, ReservationId, Scope, Status, Transition,
+    Hold, Item, ItemKey, KeyRecord, Record, RecordKey, ReservationId, Scope, Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -287,7 +287,7 @@ impl EventFold {
                 for line in &*hold.lines {
                     self.item(&line.item);
                 }
-                self.hold(hold, change == HoldChange::Created);
+                self.hold(hold.without_removed_lines(), change.status_before());
             }
             Transition::Stock { item, .. } => self.item(&item.key),
             Transition::Sale { scope, paused, .. } => match scope {
@@ -311,8 +311,9 @@ impl EventFold {
         }
     }
 
-    fn hold(&mut self, hold: Hold, created: bool) {
-        let id = hold.id;
+    /// Folds a reservation after a transition that it could make in this status; `None` when it was created.
+    fn hold(&mut self, hold: Hold, status_before: Option<Status>) {
+        let (id, created) = (hold.id, status_before.is_none());
         // A reservation has no event before its creation.
         let before = if created { None } else { self.active.remove(id) };
         if hold.status == Status::Active {
@@ -320,11 +321,10 @@ impl EventFold {
             self.active.put(id, (hold, indexed));
             return;
         }
-        // If a reservation closed before this chunk and changes again by a return, the index has it as closed.
-        let returned = hold.lines.iter().any(|line| line.returned > 0);
-        let was_closed = self.closed.remove(id).is_some();
+        // If a reservation closed before this chunk and changes again, the index has it as closed.
+        let was_closed = self.closed.remove(id).is_some() || status_before != Some(Status::Active);
         self.closed.put(id, hold);
-        let indexed_as_active = before.map_or(!was_closed && !returned, |(_, indexed)| indexed);
+        let indexed_as_active = before.map_or(!was_closed, |(_, indexed)| indexed);
         if indexed_as_active {
             self.ended.push(id);
         }

@@ -7,7 +7,9 @@ use crate::index::throttle::WriteThrottle;
 use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
-use stockhold_domain::{Event, ItemKey, Label, Pool, StockChange, Transition, Unit, UnitStatus, moved};
+use stockhold_domain::{
+    Event, ItemKey, Label, Pool, StockChange, Transition, Unit, UnitMove, UnitStatus, moved,
+};
 use stockhold_store::codec::{self, Reader};
 
 pub(crate) const SCHEMA: &str = "
@@ -36,10 +38,10 @@ pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
     match transition {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
-                for (unit, status) in moved(change, hold, line, number) {
+                for UnitMove { unit, after, .. } in moved(change, hold, line, number) {
                     match changes.entry((line.item.clone(), unit.id.clone())).or_insert(UnitChange::Removed) {
-                        UnitChange::Put(known) => (known.status, known.version) = (status, unit.version),
-                        other => *other = UnitChange::Moved(status, unit.version),
+                        UnitChange::Put(known) => (known.status, known.version) = (after, unit.version),
+                        other => *other = UnitChange::Moved(after, unit.version),
                     }
                 }
             }
@@ -49,8 +51,10 @@ pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
                 changes.insert((item.key.clone(), unit.id.clone()), UnitChange::Put(unit.clone()));
             }
         }
-        Transition::Stock { change: StockChange::UnitRetired(unit), item } => {
-            changes.insert((item.key.clone(), unit.clone()), UnitChange::Removed);
+        Transition::Stock { change: StockChange::UnitsRetired(units), item } => {
+            for unit in &**units {
+                changes.insert((item.key.clone(), unit.clone()), UnitChange::Removed);
+            }
         }
         Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
     }
@@ -70,9 +74,9 @@ pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Eve
             StockChange::UnitsAdded(units) => {
                 pools.entry(item.key.clone()).or_default().add(units.to_vec());
             }
-            StockChange::UnitRetired(unit) => {
+            StockChange::UnitsRetired(units) => {
                 if let Some(pool) = pools.get_mut(&item.key) {
-                    pool.retire(unit);
+                    units.iter().for_each(|unit| pool.retire(unit));
                 }
             }
             StockChange::Deleted => {

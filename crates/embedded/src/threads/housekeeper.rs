@@ -68,6 +68,7 @@ impl Housekeeper {
                 fresh: self.ids.generate(now, 0),
                 origin: Origin {
                     actor: self.actor.clone(),
+                    key_id: None,
                     request_id: RequestId::Made(EventId::new(now, self.ids.random()).as_u128()),
                     trace: None,
                 },

@@ -4,7 +4,7 @@
 
 use crate::error::IndexError;
 use crate::error::OpenError;
-use crate::index::postings::{self, Term, TermHasher};
+use crate::index::postings::{self, Term, TermHasher, creation_instant, later_terms};
 use crate::index::{Index, find_closed_hold};
 use crate::log::Log;
 use crate::log::batch::Batch;
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::slice;
-use stockhold_domain::{Event, Hold, HoldChange, ItemKey, Label, ReservationId, Transition};
+use stockhold_domain::{Event, Hold, HoldChange, Instant, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::{
     Cursor, EventRow, Query, QueryResult, ReservationFilter, ReservationPage, UnitHistory,
 };
@@ -111,18 +111,21 @@ impl ListReader {
 
     fn page(&self, shared: &Shared, filter: &ReservationFilter) -> Result<ReservationPage, IndexError> {
         let ranges = self.listed_batches(shared, filter)?;
-        let of_any_status = ReservationFilter { status: None, ..filter.clone() };
+        let later = self.later_creations(shared, filter)?;
+        // What a transfer changes and no posting finds is read from the reservation as it is now.
+        let of_any_status = ReservationFilter { status: None, customer_id: None, ..filter.clone() };
         let (mut page, mut ended, mut looked_at) = (ReservationPage::default(), 0, 0);
         let before = filter.after.map_or(u64::MAX, |Cursor(place)| u64::try_from(place).unwrap_or(u64::MAX));
         // The batch in which the page begins. Newer batches are not needed.
         let newest = if before == u64::MAX { u64::MAX } else { self.log.batch_of_position(before)? };
         let mut reader = RangeReader::of(&ranges, newest);
+        reader.creations.clone_from(&later);
         while let Some(batches) = reader.next(&self.log)? {
             for (position, event) in batches.into_iter().rev().flat_map(numbered_newest_first) {
                 let listed = listed_hold(&event, filter).filter(|_| position < before);
                 let Some(listed) = listed else { continue };
                 looked_at += 1;
-                if of_any_status.matches(listed) {
+                if of_any_status.matches(listed) || later.binary_search(&creation_instant(listed)).is_ok() {
                     let hold = self.hold(shared, listed.id)?.ok_or_else(|| missing_event(listed.id))?;
                     if filter.matches(&hold) {
                         if page.holds.len() >= filter.limit {
@@ -140,6 +143,47 @@ impl ListReader {
             }
         }
         Ok(page)
+    }
+
+    /// The instants at which reservations were created that got the owner, SKU or location of a filter later, in ascending order.
+    fn later_creations(&self, shared: &Shared, filter: &ReservationFilter) -> Result<Vec<u64>, IndexError> {
+        if filter.order_id.is_some() {
+            return Ok(Vec::new());
+        }
+        let (terms, reached) = {
+            let fresh = shared.unflushed_postings();
+            (fresh.terms, fresh.reached)
+        };
+        let wanted: Vec<Term> = [
+            filter.owner_id.as_ref().map(|owner| terms.owner(owner.as_str())),
+            filter.sku.as_ref().map(|sku| terms.sku(sku.as_str())),
+            filter.location.as_ref().map(|location| terms.location(location.as_str())),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let mut ranges = Vec::new();
+        for term in &wanted {
+            let later = terms.later(*term);
+            ranges.extend(shared.unflushed_postings().of(later));
+            postings::find(&self.index, later, &mut ranges)?;
+        }
+        // A range of instants is short: postings are joined only when they follow each other closely.
+        let mut found: Vec<u64> = ranges.into_iter().flat_map(|(first, last)| first..=last).collect();
+        let (mut first, last) = (reached + 1, self.last()?);
+        while first <= last && !wanted.is_empty() {
+            let to = self.log.last_batch_within(first, last.min(first + READ_BATCHES - 1), READ_BYTES)?;
+            for event in self.log.read_range(first, to)?.iter().flat_map(|batch| &batch.events) {
+                let Transition::Hold { change, hold, .. } = &event.transition else { continue };
+                if later_terms(terms, change, hold).iter().any(|term| wanted.contains(term)) {
+                    found.push(creation_instant(hold));
+                }
+            }
+            first = to + 1;
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
     }
 
     /// The batches with the events that a list goes by (see [`listed_hold`]), as ascending ranges that do not overlap.
@@ -266,7 +310,7 @@ fn listed_hold<'e>(event: &'e Event, filter: &ReservationFilter) -> Option<&'e H
     let Transition::Hold { change, hold, .. } = &event.transition else { return None };
     let is_place = match filter.order_id {
         Some(_) => *change == HoldChange::Confirmed,
-        None => *change == HoldChange::Created,
+        None => change.status_before().is_none(),
     };
     is_place.then_some(hold)
 }
@@ -280,6 +324,8 @@ fn numbered_newest_first(batch: Batch) -> impl Iterator<Item = (u64, Event)> {
 /// Reads the batches of ranges in parts, the newest first.
 struct RangeReader<'a> {
     ranges: std::iter::Rev<slice::Iter<'a, RangeInclusive<u64>>>,
+    /// Instants in ascending order, in microseconds. The batches that were decided then are read too.
+    creations: Vec<u64>,
     /// The newest batch to read.
     newest: u64,
     /// The part of the current range that is not read yet.
@@ -288,19 +334,46 @@ struct RangeReader<'a> {
 
 impl<'a> RangeReader<'a> {
     fn of(ranges: &'a [RangeInclusive<u64>], newest: u64) -> Self {
-        Self { ranges: ranges.iter().rev(), newest, left: None }
+        Self { ranges: ranges.iter().rev(), creations: Vec::new(), newest, left: None }
     }
 
     fn next(&mut self, log: &Log) -> Result<Option<Vec<Batch>>, IndexError> {
         while self.left.is_none() {
-            let Some(range) = self.ranges.next() else { return Ok(None) };
+            let Some(range) = self.ranges.next() else { break };
             let (first, last) = (*range.start(), (*range.end()).min(self.newest));
             self.left = (first <= last).then_some((first, last));
+        }
+        if let Some((first, last)) = self.newest_creation(log)?
+            && self.left.is_none_or(|(_, of_range)| last > of_range)
+        {
+            // The batches above the next range, and then that range.
+            let above = self.left.map_or(0, |(_, of_range)| of_range + 1);
+            let from = first.max(above).max(last.saturating_sub(READ_BATCHES - 1));
+            let from = log.last_batch_within(last, from, READ_BYTES)?;
+            self.newest = from.saturating_sub(1);
+            return Ok(Some(log.read_range(from, last)?));
         }
         let Some((first, last)) = self.left.take() else { return Ok(None) };
         let few = first.max(last.saturating_sub(READ_BATCHES - 1));
         let from = log.last_batch_within(last, few, READ_BYTES)?;
         self.left = (from > first).then(|| (first, from - 1));
+        self.newest = from.saturating_sub(1);
         Ok(Some(log.read_range(from, last)?))
+    }
+
+    /// The batches of the newest instant that are not newer than [`Self::newest`].
+    fn newest_creation(&mut self, log: &Log) -> Result<Option<(u64, u64)>, IndexError> {
+        while let Some(at) = self.creations.last() {
+            let at = i64::try_from(*at).unwrap_or(i64::MAX);
+            // No decision is earlier than the batch before. So what was decided then is in a batch of this instant, or in the
+            // first one of a later instant.
+            let first = log.first_batch_since(Instant::from_micros(at))?;
+            if first <= self.newest {
+                let last = log.first_batch_since(Instant::from_micros(at.saturating_add(1)))?;
+                return Ok(Some((first, last.min(self.newest))));
+            }
+            self.creations.pop();
+        }
+        Ok(None)
     }
 }

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 use std::hash::Hasher;
-use stockhold_domain::{HoldChange, ItemKey, Label, ReservationId, Transition};
+use stockhold_domain::{Hold, HoldChange, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::codec::DecodeError;
 use stockhold_store::for_each_unit;
 
@@ -79,6 +79,12 @@ impl TermHasher {
     /// Finds where reservations at a location were created.
     pub(crate) fn location(self, location: &str) -> Term {
         self.of(b'l', location.as_bytes())
+    }
+
+    /// Finds when reservations were created to which the owner, SKU or location of `term` came later, by a transfer, an amend or a
+    /// merge. Its postings have instants in place of batches, because a list goes by the creation of its reservations.
+    pub(crate) fn later(self, term: Term) -> Term {
+        self.of(b'e', &term.0.to_be_bytes())
     }
 
     /// Finds where reservations were confirmed for an order.
@@ -169,8 +175,11 @@ impl UnflushedPostings {
         for event in &batch.events {
             for_each_unit(&event.transition, |item, unit, _| self.put(self.terms.unit(item, unit), number));
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
-            if *change != HoldChange::Created {
+            if change.status_before().is_some() {
                 self.put(self.terms.reservation(hold.id), number);
+                for term in later_terms(self.terms, change, hold) {
+                    self.put(self.terms.later(term), creation_instant(hold));
+                }
                 if let (HoldChange::Confirmed, Some(order)) = (change, hold.order_id()) {
                     self.put(self.terms.order(order.as_str()), number);
                 }
@@ -223,6 +232,26 @@ impl UnflushedPostings {
         let found = self.postings.iter().filter(|posting| posting.term == term);
         found.map(|posting| (posting.first, posting.last)).collect()
     }
+}
+
+/// The owner, SKUs and locations that a change of a reservation adds to it.
+pub(crate) fn later_terms(terms: TermHasher, change: &HoldChange, hold: &Hold) -> Vec<Term> {
+    let mut found = Vec::new();
+    if let HoldChange::Transferred { from } = change
+        && from.owner_id != hold.terms.reserve.owner_id
+    {
+        found.push(terms.owner(hold.terms.reserve.owner_id.as_str()));
+    }
+    let lines = hold.lines.iter().zip(change.line_changes().unwrap_or_default());
+    for (line, _) in lines.filter(|(_, change)| change.quantity_before == 0) {
+        found.extend([terms.sku(line.item.sku()), terms.location(line.item.location())]);
+    }
+    found
+}
+
+/// The instant of a reservation's creation as a number of a posting.
+pub(crate) fn creation_instant(hold: &Hold) -> u64 {
+    hold.terms.created_at.micros().max(0).cast_unsigned()
 }
 
 /// Sorts postings, and joins postings of one term that follow each other.

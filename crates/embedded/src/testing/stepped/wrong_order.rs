@@ -1,9 +1,9 @@
-//! Steps in the wrong order, for stores that the simulator breaks on purpose. No other code may call them.
+//! Steps in the wrong order and wrong events, for stores that the simulator breaks on purpose. No other code may call them.
 
 use super::{InFlightCommit, Machine};
 use crate::log::batch;
 use crate::threads::committer::deliver_answers;
-use stockhold_domain::{Outcome, State};
+use stockhold_domain::{Event, Outcome, State};
 use stockhold_store::Answer;
 
 impl Machine {
@@ -16,6 +16,15 @@ impl Machine {
             .partition(|(_, answer)| matches!(answer, Ok(Answer::Outcome(Outcome::Refused(_)))));
         in_flight.waiting = others.into_iter();
         deliver_answers(refusals);
+    }
+
+    /// The events of the commit in flight, for deliberate errors. A change of them reaches the log and the published items, and
+    /// neither memory nor the answers.
+    pub fn events_in_flight(&mut self) -> &mut [Event] {
+        match &mut self.in_flight {
+            Some(InFlightCommit { batch: Some(batch), .. }) => &mut batch.events,
+            _ => &mut [],
+        }
     }
 
     /// Publishes the items of the commit in flight before it is synced.

@@ -23,10 +23,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
-    CounterEffect, Event, EventId, Hold, HoldChange, Item, ItemKey, Mode, Record, RecordKey, ReservationId,
-    Scope, Status, StockChange, StockCounters, Transition,
+    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Record, RecordKey, ReservationId, Scope, Status,
+    StockChange, StockCounters, Transition,
 };
-use stockhold_store::{StartProgress, ledger, unit_transitions};
+use stockhold_store::ledger::{self, KnownHold};
+use stockhold_store::{StartProgress, unit_transitions};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -197,6 +198,8 @@ struct Recount {
     closed: Map<ReservationId, Closed>,
     /// The units that confirmed reservations sold and that were not returned.
     sold: Map<ItemKey, i128>,
+    /// Fulfilled units of each item, less returns.
+    fulfilled: Map<ItemKey, i128>,
     records: BTreeMap<RecordKey, Record>,
     /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
     unmatched: Map<ItemKey, Option<Item>>,
@@ -204,11 +207,10 @@ struct Recount {
 
 /// The part of a closed reservation that later checks need.
 struct Closed {
-    status: Status,
+    known: KnownHold,
     digest: u32,
-    last_event: EventId,
-    /// The returned units by line; empty if nothing was returned.
-    returned: Box<[u32]>,
+    /// The returned and the fulfilled units by line; empty if there are none.
+    moved: Box<[(u32, u32)]>,
 }
 
 impl Recount {
@@ -231,7 +233,7 @@ impl Recount {
                 for ((line, after), at) in hold.lines.iter().zip(figures).zip(0..) {
                     self.line(change, hold, line, at, *after);
                 }
-                self.keep(hold);
+                self.keep(&hold.without_removed_lines());
             }
             Transition::Stock { change, item } => self.stock(change, item),
             Transition::Sale { scope, paused, .. } => {
@@ -264,24 +266,10 @@ impl Recount {
     /// Checks that a reservation has one final state, that each event follows the reservation's last event, and that
     /// nothing expires early.
     fn chain(&mut self, event: &Event, hold: &Hold, change: &HoldChange) {
-        let (before, last_event) = match (self.active.get(&hold.id), self.closed.get(&hold.id)) {
-            (Some(before), _) => (Some(Status::Active), Some(before.last_event)),
-            (None, Some(closed)) => (Some(closed.status), Some(closed.last_event)),
-            (None, None) => (None, None),
-        };
-        let after = match change {
-            HoldChange::Created => (None, Status::Active),
-            HoldChange::Extended => (Some(Status::Active), Status::Active),
-            HoldChange::Confirmed => (Some(Status::Active), Status::Confirmed),
-            HoldChange::Cancelled => (Some(Status::Active), Status::Cancelled),
-            HoldChange::Expired => (Some(Status::Active), Status::Expired),
-            HoldChange::Returned { .. } => (Some(Status::Confirmed), Status::Confirmed),
-        };
-        if (before, hold.status) != after || event.previous != last_event {
-            self.find(format!("reservation {}: {change:?} does not follow from what it was", hold.id));
-        }
-        if *change == HoldChange::Expired && event.at < hold.expires_at {
-            self.find(format!("reservation {} expired before its deadline", hold.id));
+        let active = self.active.get(&hold.id).map(KnownHold::of);
+        let before = active.or_else(|| self.closed.get(&hold.id).map(|closed| closed.known));
+        for what in ledger::hold_violations(before, event, change, hold) {
+            self.find(what);
         }
     }
 
@@ -296,7 +284,7 @@ impl Recount {
     ) {
         let Some(before) = self.items.get(&line.item).map(|item| item.figures) else {
             // A line that came back before its item was deleted.
-            if change.effect(line, at) == CounterEffect::default() {
+            if change.effect(hold, line, at) == CounterEffect::default() {
                 return;
             }
             self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
@@ -313,8 +301,8 @@ impl Recount {
     fn keep(&mut self, hold: &Hold) {
         if let Some(before) = self.closed.get(&hold.id) {
             let too_much = hold.lines.iter().any(|line| line.returned > line.quantity);
-            let mut lines = before.returned.iter().zip(hold.lines.iter());
-            if too_much || lines.any(|(before, line)| *before > line.returned) {
+            let mut lines = before.moved.iter().zip(hold.lines.iter());
+            if too_much || lines.any(|((returned, _), line)| *returned > line.returned) {
                 self.find(format!("reservation {} returned what it had not", hold.id));
             }
         }
@@ -323,25 +311,28 @@ impl Recount {
         if hold.status == Status::Active {
             self.active.insert(hold.id, hold.clone());
         } else {
-            let any = hold.lines.iter().any(|line| line.returned > 0);
-            let returned = hold.lines.iter().filter(|_| any).map(|line| line.returned).collect();
-            let closed =
-                Closed { status: hold.status, digest: digest(hold), last_event: hold.last_event, returned };
+            let any = hold.lines.iter().any(|line| line.returned > 0 || line.fulfilled > 0);
+            let lines = hold.lines.iter().filter(|_| any);
+            let moved = lines.map(|line| (line.returned, line.fulfilled)).collect();
+            let closed = Closed { known: KnownHold::of(hold), digest: digest(hold), moved };
             self.closed.insert(hold.id, closed);
         }
     }
 
-    /// Counts what a confirmed reservation sold, and what was returned since its last event.
+    /// Counts what a confirmed reservation sold, and what was returned and fulfilled since its last event.
     fn sell(&mut self, hold: &Hold) {
         if hold.status != Status::Confirmed {
             return;
         }
         let before = self.closed.get(&hold.id);
         for (line, at) in hold.lines.iter().zip(0_usize..) {
-            let returned = before.and_then(|before| before.returned.get(at)).copied().unwrap_or(0);
+            let moved = before.and_then(|before| before.moved.get(at)).copied();
+            let (returned, fulfilled) = moved.unwrap_or_default();
             let sold = if before.is_some() { 0 } else { i128::from(line.quantity) };
             *self.sold.entry(line.item.clone()).or_default() +=
                 sold + i128::from(returned) - i128::from(line.returned);
+            *self.fulfilled.entry(line.item.clone()).or_default() +=
+                i128::from(line.fulfilled) - i128::from(fulfilled);
         }
     }
 
@@ -350,35 +341,8 @@ impl Recount {
             StockChange::Deleted => self.items.remove(&item.key),
             _ => self.items.insert(item.key.clone(), item.clone()),
         };
-        let step = u64::from(item.mode == Mode::Counted);
-        let right = match &before {
-            None => {
-                *change == StockChange::Set
-                    && item.version == Item::first_version(item.created_at)
-                    && (item.figures.sequence, item.figures.held, item.figures.confirmed_sold) == (step, 0, 0)
-            }
-            Some(before) => {
-                let delta = match change {
-                    StockChange::Set => None,
-                    StockChange::Adjusted { delta, .. } => Some(*delta),
-                    StockChange::UnitsAdded(units) => i64::try_from(units.len()).ok(),
-                    StockChange::UnitRetired(_) => Some(-1),
-                    StockChange::Deleted => Some(0),
-                };
-                let total = |delta| before.figures.total_units.checked_add_signed(delta);
-                (*change != StockChange::Deleted || ledger::deletable(before))
-                    && item.version == before.version + 1
-                    && item.figures.sequence == before.figures.sequence + step
-                    && item.mode == before.mode
-                    && item.figures.held == before.figures.held
-                    && item.figures.confirmed_sold == before.figures.confirmed_sold
-                    && item.figures.active == before.figures.active
-                    && delta.is_none_or(|delta| total(delta) == Some(item.figures.total_units))
-            }
-        };
-        let committed = u128::from(item.figures.held) + u128::from(item.figures.confirmed_sold);
-        if !right || committed > u128::from(item.figures.total_units) {
-            self.find(format!("{:?}: {change:?} does not follow from what it was", item.key));
+        for what in ledger::item_violations(change, before.as_ref(), item) {
+            self.find(what);
         }
     }
 
@@ -447,20 +411,28 @@ impl Recount {
     /// Checks that the held units of every item are the sum over its active reservations, and the sold units the sum
     /// over its confirmed reservations.
     fn end(mut self) -> VerifyReport {
-        let mut sums: Map<ItemKey, (u64, u64)> = Map::default();
-        for line in self.active.values().flat_map(|hold| &*hold.lines) {
-            let (held, active) = sums.entry(line.item.clone()).or_default();
-            *held += u64::from(line.quantity);
-            *active += 1;
+        let mut sums: Map<ItemKey, (u64, u64, u64)> = Map::default();
+        for hold in self.active.values() {
+            let pays = hold.open_payment().is_some();
+            for line in &*hold.lines {
+                let (held, active, paying) = sums.entry(line.item.clone()).or_default();
+                *held += u64::from(line.quantity);
+                *active += 1;
+                *paying += if pays { u64::from(line.quantity) } else { 0 };
+            }
         }
         let drifted: Vec<String> = self
             .items
             .values()
             .filter_map(|item| {
                 let sum = sums.get(&item.key).copied().unwrap_or_default();
-                let said = (item.figures.held, item.figures.active);
+                let StockCounters { held, active, held_under_payment, .. } = item.figures;
+                let said = (held, active, held_under_payment);
                 (sum != said).then(|| {
-                    format!("{:?} says held and active {said:?}, its reservations {sum:?}", item.key)
+                    format!(
+                        "{:?} says held, active and under payment {said:?}, its reservations {sum:?}",
+                        item.key
+                    )
                 })
             })
             .collect();
@@ -468,10 +440,11 @@ impl Recount {
             .items
             .values()
             .filter_map(|item| {
-                let sum = self.sold.get(&item.key).copied().unwrap_or_default();
-                (sum != i128::from(item.figures.confirmed_sold)).then(|| {
-                    let said = item.figures.confirmed_sold;
-                    format!("{:?} says {said} sold, its reservations {sum}", item.key)
+                let of = |sums: &Map<ItemKey, i128>| sums.get(&item.key).copied().unwrap_or_default();
+                let sums = (of(&self.sold), of(&self.fulfilled));
+                let said = (i128::from(item.figures.confirmed_sold), i128::from(item.figures.fulfilled));
+                (sums != said).then(|| {
+                    format!("{:?} says sold and fulfilled {said:?}, its reservations {sums:?}", item.key)
                 })
             })
             .collect();
@@ -479,7 +452,8 @@ impl Recount {
         for what in drifted.into_iter().chain(missold).chain(miscounted) {
             self.find(what);
         }
-        let count = |status| self.closed.values().filter(|closed| closed.status == status).count() as u64;
+        let count =
+            |status| self.closed.values().filter(|closed| closed.known.status == status).count() as u64;
         self.verdict.reservations = [
             self.active.len() as u64,
             count(Status::Confirmed),

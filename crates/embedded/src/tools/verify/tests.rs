@@ -16,9 +16,9 @@ use crate::testing::Bench;
 use rusqlite::params;
 use std::path::Path;
 use stockhold_domain::{
-    Closing, Event, EventId, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord,
-    KeyTarget, Line, LineUnit, LineUnits, Outcome, Record, RecordChange, RecordKey, RecordKind, Reply,
-    ReservationId, Scope, Status, StockChange, StockCounters, Transition, UnitStatus,
+    Closing, Disposition, Event, EventId, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
+    KeyRecord, KeyTarget, Line, LineUnit, LineUnits, MovedUnits, Outcome, Record, RecordChange, RecordKey,
+    RecordKind, Reply, ReservationId, Scope, Status, StockChange, StockCounters, Transition, UnitStatus,
 };
 use stockhold_store::conformance::maker::{
     add_units, confirm, create_unit_item, label, pause, put_record, release, reserve, reserve_named,
@@ -103,14 +103,18 @@ impl Shop {
         let StockCounters { confirmed_sold, sequence, .. } = self.tins.figures;
         let (confirmed_sold, sequence) = (confirmed_sold - 1, sequence + 1);
         let line = &self.sold.lines[0];
-        let quantities = vec![1];
         Forged {
             at: AT,
             previous: Some(self.sold.last_event),
-            change: HoldChange::Returned { quantities, units: Box::default(), reason: label("unwanted") },
+            change: HoldChange::Returned {
+                lines: [MovedUnits { quantity: 1, places: Box::default() }].into(),
+                fulfilled: [0].into(),
+                disposition: Disposition::Restock,
+                reason: label("unwanted"),
+            },
             figures: StockCounters { confirmed_sold, sequence, at: AT, ..self.tins.figures },
             line: Line { returned: line.returned + 1, sequence, ..line.clone() },
-            hold: Hold { last_event: EVENT, ..self.sold.clone() },
+            hold: Hold { version: self.sold.version + 1, last_event: EVENT, ..self.sold.clone() },
         }
     }
 
@@ -152,7 +156,7 @@ fn end(hold: &Hold, item: &Item, change: HoldChange, status: Status) -> Forged {
         change,
         figures,
         line,
-        hold: Hold { status, closing, last_event: EVENT, ..hold.clone() },
+        hold: Hold { status, closing, version: hold.version + 1, last_event: EVENT, ..hold.clone() },
     }
 }
 
@@ -249,7 +253,7 @@ const IN_THE_LOG: [(&str, Forge); 18] = [
         let scope = Scope::Item(ghost(shop));
         shop.event(Transition::Sale { scope, paused: true, reason: None })
     }),
-    (": Confirmed does not follow from what it was", |shop| {
+    (": Confirmed does not follow from Some", |shop| {
         shop.confirmed().but(|it| it.previous = None).event(shop)
     }),
     ("expired before its deadline", |shop| {
@@ -257,12 +261,14 @@ const IN_THE_LOG: [(&str, Forge); 18] = [
     }),
     ("which is not there", |shop| shop.confirmed().but(|it| it.line.item = ghost(shop)).event(shop)),
     ("leads from", |shop| shop.confirmed().but(|it| it.figures.sequence += 1).event(shop)),
-    ("says held and active", |shop| shop.confirmed().but(|it| it.figures.held += 1).event(shop)),
+    ("says held, active and under payment", |shop| {
+        shop.confirmed().but(|it| it.figures.held += 1).event(shop)
+    }),
     ("is oversold", |shop| shop.confirmed().but(|it| it.figures.confirmed_sold = 101).event(shop)),
     ("returned what it had not", |shop| shop.returned().but(|it| it.line.returned = 6).event(shop)),
     // Every step of the counters is valid, but the reservations disagree.
-    ("sold, its reservations", |shop| shop.returned().but(|it| it.line.returned -= 1).event(shop)),
-    ("Set does not follow from what it was", |shop| {
+    ("says sold and fulfilled", |shop| shop.returned().but(|it| it.line.returned -= 1).event(shop)),
+    ("Set does not follow from the item before it", |shop| {
         shop.stock(&shop.tins, StockChange::Set, |item| item.version += 1)
     }),
     ("Adjusted { delta: 5", |shop| {
@@ -279,7 +285,7 @@ const IN_THE_LOG: [(&str, Forge); 18] = [
         shop.stock(&shop.hall, change, |item| item.figures.total_units += 4)
     }),
     ("was retired as Some(Sold", |shop| {
-        let change = StockChange::UnitRetired(label("b"));
+        let change = StockChange::UnitsRetired([label("b")].into());
         shop.stock(&shop.hall, change, |item| item.figures.total_units -= 1)
     }),
     ("has other units of", |shop| shop.seat_confirmed().but(|it| it.line.quantity = 2).event(shop)),
