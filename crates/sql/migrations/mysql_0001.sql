@@ -13,6 +13,8 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     mode TINYINT NOT NULL,
     total_units BIGINT NOT NULL,
     confirmed_sold BIGINT NOT NULL,
+    fulfilled BIGINT NOT NULL,
+    held_under_payment BIGINT NOT NULL,
     held BIGINT NOT NULL,
     active BIGINT NOT NULL,
     sequence BIGINT NOT NULL,
@@ -21,6 +23,7 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     safety_stock BIGINT UNSIGNED NOT NULL,
     default_ttl BIGINT NULL,
     max_hold BIGINT NULL,
+    max_payment BIGINT NULL,
     metadata BLOB NULL,
     version BIGINT NOT NULL,
     paused TINYINT NOT NULL,
@@ -31,6 +34,8 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
     CONSTRAINT stockhold_items_never_oversold
         CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
+    CONSTRAINT stockhold_items_parts_within_sums CHECK (fulfilled >= 0 AND fulfilled <= confirmed_sold
+        AND held_under_payment >= 0 AND held_under_payment <= held),
     CONSTRAINT stockhold_items_active_within_held CHECK (active >= 0 AND active <= held),
     CONSTRAINT stockhold_items_counted_up CHECK (sequence >= 1 AND version >= 1)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
@@ -181,7 +186,7 @@ CREATE TABLE IF NOT EXISTS stockhold_archived_pauses (
 -- that no claim writes or locks it: they are sums over `stockhold_unit_counters`.
 
 -- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
--- held, 2 sold. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- held, 2 sold, 3 sold and fulfilled. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
 -- Kept until it is retired.
 CREATE TABLE IF NOT EXISTS stockhold_units (
     location VARBINARY(128) NOT NULL,
@@ -199,7 +204,7 @@ CREATE TABLE IF NOT EXISTS stockhold_units (
     PRIMARY KEY (location, sku, id),
     -- The free ones in the order of claims, without a sort.
     KEY units_in_order (location, sku, status, position, id),
-    CONSTRAINT stockhold_units_status CHECK (status BETWEEN 0 AND 2),
+    CONSTRAINT stockhold_units_status CHECK (status BETWEEN 0 AND 3),
     CONSTRAINT stockhold_units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
     CONSTRAINT stockhold_units_counted_up CHECK (version >= 1 AND position >= 0)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
@@ -213,6 +218,8 @@ CREATE TABLE IF NOT EXISTS stockhold_unit_counters (
     total_units BIGINT NOT NULL,
     held BIGINT NOT NULL,
     confirmed_sold BIGINT NOT NULL,
+    fulfilled BIGINT NOT NULL,
+    held_under_payment BIGINT NOT NULL,
     active BIGINT NOT NULL,
     decided_at BIGINT NOT NULL,
     PRIMARY KEY (location, sku, counter_shard)

@@ -11,6 +11,8 @@ CREATE TABLE stockhold.items (
     mode smallint NOT NULL,
     total_units bigint NOT NULL,
     confirmed_sold bigint NOT NULL,
+    fulfilled bigint NOT NULL,
+    held_under_payment bigint NOT NULL,
     held bigint NOT NULL,
     active bigint NOT NULL,
     sequence bigint NOT NULL,
@@ -19,6 +21,7 @@ CREATE TABLE stockhold.items (
     safety_stock numeric(20) NOT NULL,
     default_ttl bigint,
     max_hold bigint,
+    max_payment bigint,
     metadata bytea,
     version bigint NOT NULL,
     paused boolean NOT NULL,
@@ -27,6 +30,8 @@ CREATE TABLE stockhold.items (
     CONSTRAINT items_mode CHECK (mode IN (0, 1)),
     CONSTRAINT items_never_oversold
         CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
+    CONSTRAINT items_parts_within_sums CHECK (fulfilled >= 0 AND fulfilled <= confirmed_sold
+        AND held_under_payment >= 0 AND held_under_payment <= held),
     CONSTRAINT items_active_within_held CHECK (active >= 0 AND active <= held),
     CONSTRAINT items_counted_up CHECK (sequence >= 1 AND version >= 1 AND safety_stock >= 0)
 ) WITH (fillfactor = 50);
@@ -190,7 +195,7 @@ CREATE TABLE stockhold.archived_pauses (
 -- 1), so that no claim writes or locks it: they are sums over `unit_counters`.
 
 -- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
--- held, 2 sold. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- held, 2 sold, 3 sold and fulfilled. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
 -- Kept until it is retired.
 CREATE TABLE stockhold.units (
     bucket smallint NOT NULL,
@@ -208,7 +213,7 @@ CREATE TABLE stockhold.units (
     history bytea NOT NULL,
     PRIMARY KEY (bucket, location, sku, id),
     CONSTRAINT units_history CHECK (octet_length(history) <= 512 AND octet_length(history) % 8 = 0),
-    CONSTRAINT units_status CHECK (status BETWEEN 0 AND 2),
+    CONSTRAINT units_status CHECK (status BETWEEN 0 AND 3),
     CONSTRAINT units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
     CONSTRAINT units_counted_up CHECK (version >= 1 AND position >= 0)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
@@ -227,6 +232,8 @@ CREATE TABLE stockhold.unit_counters (
     total_units bigint NOT NULL,
     held bigint NOT NULL,
     confirmed_sold bigint NOT NULL,
+    fulfilled bigint NOT NULL,
+    held_under_payment bigint NOT NULL,
     active bigint NOT NULL,
     decided_at bigint NOT NULL,
     PRIMARY KEY (bucket, location, sku, counter_shard)

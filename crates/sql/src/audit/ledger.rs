@@ -8,7 +8,7 @@ use super::ItemBalance;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
     CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Record, RecordKey, Scope,
-    StockChange, StockCounters, Transition, UnitStatus, moved,
+    StockChange, StockCounters, Transition, UnitMove, UnitStatus, moved,
 };
 use stockhold_store::ledger::{is_oversold, item_violations, line_violations, record_violations};
 
@@ -105,7 +105,7 @@ impl Ledger {
 
     /// Checks the counters of one line's item after a transition of a reservation.
     fn line(&mut self, change: &HoldChange, hold: &Hold, line: &Line, at: usize, after: StockCounters) {
-        if change.effect(line, at) == CounterEffect::default() && self.is_other(line) {
+        if change.effect(hold, line, at) == CounterEffect::default() && self.is_other(line) {
             return;
         }
         let Some(account) = self.items.get_mut(&line.item) else {
@@ -129,11 +129,10 @@ impl Ledger {
     /// Checks the units of one line, and adds the effect of the transition to the counters of the item.
     fn units(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize, said: StockCounters) {
         let Some(account) = self.items.get_mut(&line.item) else { return };
-        let from = change.unit_status_before(hold.id);
         let mut count = 0;
-        for (unit, to) in moved(change, hold, line, number) {
+        for UnitMove { unit, before: from, after } in moved(change, hold, line, number) {
             count += 1;
-            let before = account.units.insert(unit.id.clone(), (to, unit.version));
+            let before = account.units.insert(unit.id.clone(), (after, unit.version));
             let follows = match before {
                 Some((status, version)) => status == from && version + 1 == unit.version,
                 None => self.partial,
@@ -145,15 +144,8 @@ impl Ledger {
                 ));
             }
         }
-        let effect = change.effect(line, number);
-        let expected = match change {
-            HoldChange::Extended => 0,
-            HoldChange::Returned { .. } => -effect.confirmed_sold,
-            HoldChange::Created | HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Expired => {
-                i64::from(line.quantity)
-            }
-        };
-        if count != expected {
+        let effect = change.effect(hold, line, number);
+        if count != moved_units(change, line, number) {
             self.findings
                 .push(format!("reservation {} has another number of units of {:?}", hold.id, line.item));
         }
@@ -187,10 +179,12 @@ impl Ledger {
                 let before = account.units.insert(unit.id.clone(), (unit.status, unit.version));
                 follows && before.is_none()
             }),
-            StockChange::UnitRetired(id) => match account.units.remove(id) {
-                Some((status, _)) => status == UnitStatus::Available,
-                None => partial,
-            },
+            StockChange::UnitsRetired(ids) => {
+                ids.iter().fold(true, |follows, id| match account.units.remove(id) {
+                    Some((status, _)) => follows && status == UnitStatus::Available,
+                    None => follows && partial,
+                })
+            }
         };
         let before = account.item.figures;
         let figures = StockCounters {
@@ -221,5 +215,30 @@ impl Ledger {
             }
         };
         self.findings.extend(item_violations(change, before.as_ref(), item));
+    }
+}
+/// The number of units with ids that a transition moves, by what it says of a line.
+fn moved_units(change: &HoldChange, line: &Line, number: usize) -> i64 {
+    match change {
+        HoldChange::Created
+        | HoldChange::CreatedBySplit
+        | HoldChange::Confirmed
+        | HoldChange::Cancelled
+        | HoldChange::MergedAway
+        | HoldChange::Expired => i64::from(line.quantity),
+        HoldChange::Amended { lines }
+        | HoldChange::Split { lines, .. }
+        | HoldChange::Merged { lines, .. } => lines.get(number).map_or(0, |change| {
+            let kept = i64::from(change.kept);
+            (i64::from(change.quantity_before) - kept) + (i64::from(line.quantity) - kept)
+        }),
+        HoldChange::Fulfilled { lines } | HoldChange::Returned { lines, .. } => {
+            lines.get(number).map_or(0, |moved| i64::from(moved.quantity))
+        }
+        HoldChange::Transferred { .. }
+        | HoldChange::Extended
+        | HoldChange::PaymentOpened { .. }
+        | HoldChange::PaymentClosed { .. }
+        | HoldChange::Replaced => 0,
     }
 }

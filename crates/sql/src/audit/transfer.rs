@@ -129,18 +129,23 @@ async fn write<S: AuditSession>(
 /// Adds what an event touches to a lock set.
 fn name(transition: &Transition, lock_set: &mut LockSet) {
     match transition {
-        Transition::Hold { hold, .. } => {
+        Transition::Hold { change, hold, .. } => {
             lock_set.holds.insert(hold.id);
             lock_set.items.extend(hold.lines.iter().map(|line| line.item.clone()));
             for line in hold.lines.iter().filter(|line| line.units.is_some()) {
                 let units = lock_set.units.entry(line.item.clone()).or_default();
                 units.named.extend(line.units().iter().map(|unit| unit.id.clone()));
             }
+            let changes = hold.lines.iter().zip(change.line_changes().unwrap_or_default());
+            for (line, change) in changes.filter(|(_, change)| !change.released.is_empty()) {
+                let units = lock_set.units.entry(line.item.clone()).or_default();
+                units.named.extend(change.released.iter().map(|unit| unit.id.clone()));
+            }
         }
         Transition::Stock { change, item } => {
             lock_set.items.insert(item.key.clone());
-            if let StockChange::UnitRetired(id) = change {
-                lock_set.units.entry(item.key.clone()).or_default().named.insert(id.clone());
+            if let StockChange::UnitsRetired(ids) = change {
+                lock_set.units.entry(item.key.clone()).or_default().named.extend(ids.iter().cloned());
             }
         }
         Transition::Sale { scope: Scope::Item(key), .. } => {

@@ -10,11 +10,11 @@ use crate::engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, EventId, Hold, ItemKey, KeyHash, KeyTarget, Mode, RecordKey, ReservationId, Status, Transition,
-    Unit, UnitStatus,
+    Event, Hold, ItemKey, KeyHash, KeyTarget, Mode, RecordKey, ReservationId, Status, Transition, Unit,
+    UnitStatus,
 };
 use stockhold_store::ItemPageRequest;
-use stockhold_store::ledger::hold_violations;
+use stockhold_store::ledger::{KnownHold, hold_violations};
 
 /// Findings that are reported with their texts. The others are only counted.
 const FINDINGS: usize = 100;
@@ -324,7 +324,7 @@ impl<S: AuditSession> Verifier<'_, S> {
         if gone > 0 && self.opening.position == 0 {
             self.find(format!("reservation {id}: its history does not begin"));
         }
-        let mut before: Option<(Status, EventId)> = None;
+        let mut before: Option<KnownHold> = None;
         let mut returned: Vec<u32> = Vec::new();
         for (number, (_, event)) in events.iter().enumerate() {
             let Transition::Hold { change, hold: after, .. } = &event.transition else { continue };
@@ -346,10 +346,10 @@ impl<S: AuditSession> Verifier<'_, S> {
                 self.find(format!("reservation {id} returned what it had not"));
             }
             returned = back;
-            before = Some((after.status, event.id));
+            before = Some(KnownHold::of(after));
         }
         match events.last().map(|(_, event)| &event.transition) {
-            Some(Transition::Hold { hold: last, .. }) if last == hold => {}
+            Some(Transition::Hold { hold: last, .. }) if last.without_removed_lines() == *hold => {}
             // All of it has left, and it goes on: only an active one may.
             None if gone > 0 && hold.status == Status::Active && self.opening.position > 0 => {}
             _ => self.find(format!("reservation {id} is not as its events left it")),
@@ -468,7 +468,7 @@ impl<S: AuditSession> Verifier<'_, S> {
                             "{key:?}: unit {id:?} is {status:?} at version {version}, and its events lead to {came:?}"
                         ));
                     }
-                    if let UnitStatus::Sold(by) = status {
+                    if let UnitStatus::Sold(by) | UnitStatus::Fulfilled(by) = status {
                         sold.insert((id, by));
                     }
                 }

@@ -220,15 +220,14 @@ pub(crate) struct UnitRows {
 impl Default for UnitRows {
     fn default() -> Self {
         let at = Instant::from_micros(0);
-        let figures =
-            StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        let figures = StockCounters::none(at);
         Self { figures, named: Vec::new(), free: Vec::new(), map: Vec::new(), last_position: 0 }
     }
 }
 
 /// What the row of an item has whose units have ids: its figures stand apart.
 pub(crate) fn empty_counters(at: Instant) -> StockCounters {
-    StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 1, at }
+    StockCounters { sequence: 1, ..StockCounters::none(at) }
 }
 
 /// Gives an item whose units have ids the figures that stand apart from its row.
@@ -289,6 +288,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_holds: Vec<&'a Hold>,
     /// Reservations to update; this batch's serial is added to their history.
     pub(crate) changed_holds: Vec<&'a Hold>,
+    /// Those of the updated reservations that lists find by another owner or other SKUs than before.
+    pub(crate) relisted_holds: Vec<&'a Hold>,
     /// Reservations that were confirmed for an order, to be listed under it: in the order of their confirmation.
     pub(crate) new_orders: Vec<&'a Hold>,
     /// Lines to delete, before any is inserted.
@@ -342,8 +343,12 @@ pub(crate) struct CounterChange {
     pub(crate) total_units: i64,
     /// Units in active reservations.
     pub(crate) held: i64,
+    /// Those of them whose payment is under way.
+    pub(crate) held_under_payment: i64,
     /// Units sold.
     pub(crate) confirmed_sold: i64,
+    /// Those of them that left the shelf.
+    pub(crate) fulfilled: i64,
     /// Active reservations.
     pub(crate) active: i64,
     /// The newest instant.
@@ -366,7 +371,7 @@ pub(crate) struct SaleRow<'a> {
 }
 
 /// One line of an active reservation, as the queue of deadlines has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineRow<'a> {
     /// Its item.
     pub(crate) item: &'a ItemKey,

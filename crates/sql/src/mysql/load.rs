@@ -217,6 +217,8 @@ fn counted(row: &Row) -> Result<StockCounters, DbError> {
         confirmed_sold: rows::figure(row, 2)?,
         at: rows::instant(row, 3)?,
         active: rows::figure(row, 4)?,
+        fulfilled: rows::figure(row, 5)?,
+        held_under_payment: rows::figure(row, 6)?,
         sequence: 0,
     })
 }

@@ -12,8 +12,8 @@ use stockhold_domain::{
 };
 
 /// The columns of an item, in the order that [`item`] reads and the writes give.
-pub(super) const ITEM_COLUMNS: &str = "location,sku,mode,total_units,confirmed_sold,held,active,sequence,decided_at,\
-safety_stock,default_ttl,max_hold,metadata,version,paused,created_at";
+pub(super) const ITEM_COLUMNS: &str = "location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
+held_under_payment,active,sequence,decided_at,safety_stock,default_ttl,max_hold,max_payment,metadata,version,paused,created_at";
 
 /// The columns of a unit, in the order that [`unit`] reads.
 pub(super) const UNIT_COLUMNS: &str =
@@ -105,20 +105,23 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
         figures: StockCounters {
             total_units: figure(row, 3)?,
             confirmed_sold: figure(row, 4)?,
-            held: figure(row, 5)?,
-            active: figure(row, 6)?,
-            sequence: figure(row, 7)?,
-            at: instant(row, 8)?,
+            fulfilled: figure(row, 5)?,
+            held: figure(row, 6)?,
+            held_under_payment: figure(row, 7)?,
+            active: figure(row, 8)?,
+            sequence: figure(row, 9)?,
+            at: instant(row, 10)?,
         },
         settings: Arc::new(Settings {
-            safety_stock: figure(row, 9)?,
-            default_ttl: seconds(row, 10)?,
-            max_hold: seconds(row, 11)?,
-            metadata: metadata(row, 12)?,
+            safety_stock: figure(row, 11)?,
+            default_ttl: seconds(row, 12)?,
+            max_hold: seconds(row, 13)?,
+            max_payment: seconds(row, 14)?,
+            metadata: metadata(row, 15)?,
         }),
-        version: figure(row, 13)?,
-        paused: int(row, 14)? != 0,
-        created_at: instant(row, 15)?,
+        version: figure(row, 16)?,
+        paused: int(row, 17)? != 0,
+        created_at: instant(row, 18)?,
     })
 }
 
@@ -162,6 +165,7 @@ pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
             (0, None) => UnitStatus::Available,
             (1, Some(id)) => UnitStatus::Held(id),
             (2, Some(id)) => UnitStatus::Sold(id),
+            (3, Some(id)) => UnitStatus::Fulfilled(id),
             (other, _) => return Err(wrong(row, 6, other)),
         },
         version: figure(row, 8)?,
@@ -174,6 +178,7 @@ pub(super) fn standing(status: UnitStatus) -> u8 {
         UnitStatus::Available => 0,
         UnitStatus::Held(_) => 1,
         UnitStatus::Sold(_) => 2,
+        UnitStatus::Fulfilled(_) => 3,
     }
 }
 

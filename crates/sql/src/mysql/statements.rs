@@ -57,8 +57,8 @@ const fn read(step: StatementKind, head: &'static str, tail: &'static str) -> Bu
     Bulk { step, head, between: ",", tail, affects: None }
 }
 
-const FROM_ITEMS: &str = "SELECT location,sku,mode,total_units,confirmed_sold,held,active,sequence,decided_at,\
-safety_stock,default_ttl,max_hold,metadata,version,paused,created_at \
+const FROM_ITEMS: &str = "SELECT location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
+held_under_payment,active,sequence,decided_at,safety_stock,default_ttl,max_hold,max_payment,metadata,version,paused,created_at \
 FROM stockhold_items FORCE INDEX (PRIMARY) WHERE (location,sku) IN (";
 const FROM_HOLDS: &str = "SELECT body FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
 
@@ -280,7 +280,7 @@ pub(super) fn unit_figures(script: &mut Script<StatementKind>, number: usize, it
     let text = script.add(StatementKind::UnitFigures(number));
     text.push_str(
         "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
-         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
+         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0),COALESCE(SUM(fulfilled),0),COALESCE(SUM(held_under_payment),0) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
 }
@@ -288,7 +288,7 @@ pub(super) fn unit_figures(script: &mut Script<StatementKind>, number: usize, it
 /// The last unit of each status.
 pub(super) fn last_unit(script: &mut Script<StatementKind>, number: usize, item: &ItemKey) {
     let text = script.add(StatementKind::LastUnit(number));
-    for status in 0..=2 {
+    for status in 0..=3 {
         text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
         of_units(text, item, "position", "units_in_order");
         let _ = write!(text, " AND status={status} ORDER BY position DESC,id DESC LIMIT 1)");
@@ -298,7 +298,7 @@ pub(super) fn last_unit(script: &mut Script<StatementKind>, number: usize, item:
 /// Units after a place in the order of claims: each status is a list in order.
 pub(super) fn units_page(item: &ItemKey, after: Option<&(u64, Label)>, limit: usize) -> String {
     let mut text = format!("SELECT {UNIT_COLUMNS} FROM (");
-    for status in 0..=2 {
+    for status in 0..=3 {
         text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
         of_units(&mut text, item, UNIT_COLUMNS, "units_in_order");
         let _ = write!(text, " AND status={status}");

@@ -37,15 +37,16 @@ const fn write(head: &'static str, tail: &'static str, affects: Option<usize>) -
     Bulk { step: Step::Write, head, between: ",", tail, affects }
 }
 
-const ITEMS: &str = "INSERT INTO stockhold_items (location,sku,mode,total_units,confirmed_sold,held,active,sequence,decided_at,\
-safety_stock,default_ttl,max_hold,metadata,version,paused,created_at,serial) VALUES ";
+const ITEMS: &str = "INSERT INTO stockhold_items (location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
+held_under_payment,active,sequence,decided_at,safety_stock,default_ttl,max_hold,max_payment,metadata,version,paused,created_at,\
+serial) VALUES ";
 const INSERT_ITEMS: Bulk<Step> = Bulk { step: Step::Raced, ..write(ITEMS, "", None) };
 /// An upsert counts two for a row that it changed and one for a row that it made; `serial` changes always.
 const UPDATE_ITEMS: Bulk<Step> = write(
     ITEMS,
     " ON DUPLICATE KEY UPDATE mode=VALUES(mode),total_units=VALUES(total_units),confirmed_sold=VALUES(confirmed_sold),\
-held=VALUES(held),active=VALUES(active),sequence=VALUES(sequence),decided_at=VALUES(decided_at),\
-safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUES(max_hold),metadata=VALUES(metadata),\
+fulfilled=VALUES(fulfilled),held=VALUES(held),held_under_payment=VALUES(held_under_payment),active=VALUES(active),sequence=VALUES(sequence),decided_at=VALUES(decided_at),\
+safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUES(max_hold),max_payment=VALUES(max_payment),metadata=VALUES(metadata),\
 version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
     Some(2),
 );
@@ -71,9 +72,10 @@ const INSERT_HOLDS: Bulk<Step> = write(HOLDS, "", None);
 const UPDATE_HOLDS: Bulk<Step> = write(
     HOLDS,
     " ON DUPLICATE KEY UPDATE status=VALUES(status),expires_at=VALUES(expires_at),body=VALUES(body),\
-history=CONCAT(history,VALUES(history))",
+owner_id=VALUES(owner_id),sku=VALUES(sku),history=CONCAT(history,VALUES(history))",
     Some(2),
 );
+const DELETE_SKUS: Bulk<Step> = write("DELETE FROM stockhold_hold_skus WHERE id IN (", ")", None);
 const SKUS: Bulk<Step> = write("INSERT INTO stockhold_hold_skus (id,sku) VALUES ", "", None);
 const ORDERS: Bulk<Step> = write("INSERT INTO stockhold_hold_orders (id,order_id) VALUES ", "", None);
 const UNITS: &str = "INSERT INTO stockhold_units (location,sku,id,position,section,seat_row,seat_number,attributes,status,\
@@ -97,9 +99,10 @@ const DELETE_UNITS: Bulk<Step> = Bulk {
     )
 };
 const ADD_FIGURES: Bulk<Step> = write(
-    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,total_units,held,confirmed_sold,active,decided_at) VALUES ",
+    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,total_units,held,held_under_payment,\
+confirmed_sold,fulfilled,active,decided_at) VALUES ",
     " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
-confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
+held_under_payment=held_under_payment+VALUES(held_under_payment),fulfilled=fulfilled+VALUES(fulfilled),confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
 decided_at=GREATEST(decided_at,VALUES(decided_at))",
     None,
 );
@@ -170,7 +173,10 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     let mut new_holds = changes.new_holds.clone();
     new_holds.sort_by_key(|hold| hold.id);
     script.add_rows(&INSERT_HOLDS, new_holds.iter().copied(), hold);
-    let skus = new_holds.iter().flat_map(|hold| further_skus(hold).into_iter().map(|sku| (hold.id, sku)));
+    script.add_rows(&DELETE_SKUS, &changes.relisted_holds, |text, hold| id(text, hold.id));
+    let mut listed: Vec<&Hold> = new_holds.iter().chain(&changes.relisted_holds).copied().collect();
+    listed.sort_by_key(|hold| hold.id);
+    let skus = listed.iter().flat_map(|hold| further_skus(hold).into_iter().map(|sku| (hold.id, sku)));
     let listed_under = |text: &mut String, of: ReservationId, name: &str| {
         text.push('(');
         id(text, of);
@@ -189,11 +195,13 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         key(text, item);
         let _ = write!(
             text,
-            ",{},{},{},{},{},{})",
+            ",{},{},{},{},{},{},{},{})",
             changes.counter_shard,
             by.total_units,
             by.held,
+            by.held_under_payment,
             by.confirmed_sold,
+            by.fulfilled,
             by.active,
             by.at.micros()
         );
@@ -280,11 +288,13 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
     key(text, of);
     let _ = write!(
         text,
-        ",{},{},{},{},{},{},{},{},",
+        ",{},{},{},{},{},{},{},{},{},{},",
         rows::mode(*mode),
         figures.total_units,
         figures.confirmed_sold,
+        figures.fulfilled,
         figures.held,
+        figures.held_under_payment,
         figures.active,
         figures.sequence,
         figures.at.micros(),
@@ -293,6 +303,8 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
     option(text, settings.default_ttl, |text, seconds| int(text, seconds.get()));
     text.push(',');
     option(text, settings.max_hold, |text, seconds| int(text, seconds.get()));
+    text.push(',');
+    option(text, settings.max_payment, |text, seconds| int(text, seconds.get()));
     text.push(',');
     option(text, settings.metadata.as_deref(), |text, metadata| hex(text, metadata.as_bytes()));
     let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());

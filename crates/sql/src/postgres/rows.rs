@@ -198,7 +198,9 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
         figures: StockCounters {
             total_units: figure(row, "total_units")?,
             confirmed_sold: figure(row, "confirmed_sold")?,
+            fulfilled: figure(row, "fulfilled")?,
             held: figure(row, "held")?,
+            held_under_payment: figure(row, "held_under_payment")?,
             active: figure(row, "active")?,
             sequence: figure(row, "sequence")?,
             at: instant(row, "decided_at")?,
@@ -207,6 +209,7 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
             safety_stock: safety_stock(row)?,
             default_ttl: seconds(row, "default_ttl")?,
             max_hold: seconds(row, "max_hold")?,
+            max_payment: seconds(row, "max_payment")?,
             metadata: metadata(row)?,
         }),
         version: figure(row, "version")?,
@@ -252,6 +255,7 @@ pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
             (0, None) => UnitStatus::Available,
             (1, Some(id)) => UnitStatus::Held(id),
             (2, Some(id)) => UnitStatus::Sold(id),
+            (3, Some(id)) => UnitStatus::Fulfilled(id),
             other => {
                 return Err(DbError::InvariantViolated(format!(
                     "a unit's status and reservation are {other:?}"
@@ -268,6 +272,7 @@ pub(super) fn standing(status: UnitStatus) -> i16 {
         UnitStatus::Available => 0,
         UnitStatus::Held(_) => 1,
         UnitStatus::Sold(_) => 2,
+        UnitStatus::Fulfilled(_) => 3,
     }
 }
 

@@ -94,8 +94,8 @@ pub const PLANS: [ExpectedPlan; 23] = [
 
 macro_rules! item_columns {
     () => {
-        "location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
-         safety_stock::text AS safety_stock, default_ttl, max_hold, metadata, version, paused, created_at"
+        "location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment, active, sequence,
+         decided_at, safety_stock::text AS safety_stock, default_ttl, max_hold, max_payment, metadata, version, paused, created_at"
     };
 }
 
@@ -138,15 +138,17 @@ macro_rules! update_items {
     () => {
         "WITH done AS (
             UPDATE stockhold.items i
-            SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold, held = n.held,
-                active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
-                default_ttl = n.default_ttl, max_hold = n.max_hold, metadata = n.metadata, version = n.version,
+            SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold,
+                fulfilled = n.fulfilled, held = n.held, held_under_payment = n.held_under_payment, active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
+                default_ttl = n.default_ttl, max_hold = n.max_hold, max_payment = n.max_payment, metadata = n.metadata, version = n.version,
                 paused = n.paused, created_at = n.created_at
             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
-                $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[],
-                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
-                AS n (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence, decided_at,
-                    safety_stock, default_ttl, max_hold, metadata, version, paused, created_at)
+                $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
+                $13::text[]::numeric[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[],
+                $19::boolean[], $20::bigint[])
+                AS n (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment,
+                    active, sequence, decided_at, safety_stock, default_ttl, max_hold, max_payment, metadata, version,
+                    paused, created_at)
             WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku
             RETURNING 1
         )"
@@ -227,11 +229,13 @@ const LOCK_NAMED_UNITS_THAT_ARE_FREE: &str = lock_units!("SKIP LOCKED");
 const LOCK_FREE_UNITS: &str = free_units!("FOR NO KEY UPDATE SKIP LOCKED");
 const READ_FREE_UNITS: &str = free_units!("");
 const UNIT_FIGURES: &str = "
-    SELECT want.number, f.total, f.held, f.sold, f.active, f.at
+    SELECT want.number, f.total, f.held, f.paying, f.sold, f.fulfilled, f.active, f.at
     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(total_units), 0)::bigint AS total, coalesce(sum(held), 0)::bigint AS held,
-            coalesce(sum(confirmed_sold), 0)::bigint AS sold, coalesce(sum(active), 0)::bigint AS active,
+            coalesce(sum(held_under_payment), 0)::bigint AS paying,
+            coalesce(sum(confirmed_sold), 0)::bigint AS sold, coalesce(sum(fulfilled), 0)::bigint AS fulfilled,
+            coalesce(sum(active), 0)::bigint AS active,
             coalesce(max(decided_at), 0) AS at
         FROM stockhold.unit_counters u
         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
@@ -250,7 +254,7 @@ const READ_UNITS: &str = concat!(
 const LAST_UNITS: &str = "
     SELECT want.number, coalesce(max(last.position), 0) AS position
     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
-    CROSS JOIN (VALUES (0::smallint), (1), (2)) AS statuses (status)
+    CROSS JOIN (VALUES (0::smallint), (1), (2), (3)) AS statuses (status)
     LEFT JOIN LATERAL (
         SELECT u.position FROM stockhold.units u
         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.status = statuses.status
@@ -265,6 +269,8 @@ const UNITS_PAGE: &str = concat!(
     units_page!("1"),
     " UNION ALL ",
     units_page!("2"),
+    " UNION ALL ",
+    units_page!("3"),
     ") AS found ORDER BY position, id LIMIT $6"
 );
 /// One unit, and where its events are.
@@ -388,11 +394,12 @@ statements! {
     );
 
     insert_items: "
-        INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,
-            decided_at, safety_stock, default_ttl, max_hold, metadata, version, paused, created_at)
+        INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
+            held_under_payment, active, sequence, decided_at, safety_stock, default_ttl, max_hold, max_payment, metadata,
+            version, paused, created_at)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]::numeric[], $12::bigint[], $13::bigint[],
-            $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])";
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[]::numeric[],
+            $14::bigint[], $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[], $19::boolean[], $20::bigint[])";
     update_items: concat!(update_items!(), all_are_done!());
     // All of a batch have the same new entry in their histories.
     insert_holds: "
@@ -414,6 +421,17 @@ statements! {
             WHERE h.bucket = n.bucket AND h.id = n.id
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    // What lists find a reservation by. It changes seldom, and `update_holds` leaves it alone, so that it changes no index.
+    relist_holds: "
+        WITH done AS (
+            UPDATE stockhold.holds h SET owner_id = n.owner_id, sku = n.sku
+            FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[]) AS n (bucket, id, owner_id, sku)
+            WHERE h.bucket = n.bucket AND h.id = n.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    delete_hold_skus: "
+        DELETE FROM stockhold.hold_skus s USING unnest($1::smallint[], $2::uuid[]) AS o (bucket, id)
+        WHERE s.bucket = o.bucket AND s.id = o.id";
     delete_units: "
         WITH done AS (
             DELETE FROM stockhold.units u
@@ -439,12 +457,15 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     add_figures: "
         INSERT INTO stockhold.unit_counters AS f
-            (bucket, location, sku, total_units, held, confirmed_sold, active, decided_at, counter_shard)
-        SELECT n.*, $9::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
-            $6::bigint[], $7::bigint[], $8::bigint[]) AS n
+            (bucket, location, sku, total_units, held, held_under_payment, confirmed_sold, fulfilled, active, decided_at,
+            counter_shard)
+        SELECT n.*, $11::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
+            $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[]) AS n
         ON CONFLICT (bucket, location, sku, counter_shard) DO UPDATE
         SET total_units = f.total_units + excluded.total_units, held = f.held + excluded.held,
-            confirmed_sold = f.confirmed_sold + excluded.confirmed_sold, active = f.active + excluded.active,
+            held_under_payment = f.held_under_payment + excluded.held_under_payment,
+            confirmed_sold = f.confirmed_sold + excluded.confirmed_sold, fulfilled = f.fulfilled + excluded.fulfilled,
+            active = f.active + excluded.active,
             decided_at = greatest(f.decided_at, excluded.decided_at)";
     close_sales: "
         WITH done AS (
@@ -503,17 +524,17 @@ statements! {
         update_items!(),
         ", new_holds AS (
             INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
-            SELECT n.*, $25::bytea FROM unnest($18::smallint[], $19::uuid[], $20::smallint[], $21::bigint[], $22::text[],
-                $23::text[], $24::bytea[]) AS n
+            SELECT n.*, $28::bytea FROM unnest($21::smallint[], $22::uuid[], $23::smallint[], $24::bigint[], $25::text[],
+                $26::text[], $27::bytea[]) AS n
         ), new_lines AS (
             INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
-            SELECT * FROM unnest($26::smallint[], $27::text[], $28::text[], $29::bigint[], $30::uuid[], $31::bigint[],
-                $32::boolean[])
+            SELECT * FROM unnest($29::smallint[], $30::text[], $31::text[], $32::bigint[], $33::uuid[], $34::bigint[],
+                $35::boolean[])
         ), new_events AS (
-            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($33, $34, $35, $36)
+            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($36, $37, $38, $39)
         ), new_keys AS (
             INSERT INTO stockhold.keys (bucket, hash, used_at, body)
-            SELECT * FROM unnest($37::smallint[], $38::bytea[], $39::bigint[], $40::bytea[])
+            SELECT * FROM unnest($40::smallint[], $41::bytea[], $42::bigint[], $43::bytea[])
         )",
         all_are_done!()
     );

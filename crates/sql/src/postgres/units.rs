@@ -164,7 +164,9 @@ impl PostgresConnection {
             Ok(StockCounters {
                 total_units: rows::figure(row, "total")?,
                 confirmed_sold: rows::figure(row, "sold")?,
+                fulfilled: rows::figure(row, "fulfilled")?,
                 held: rows::figure(row, "held")?,
+                held_under_payment: rows::figure(row, "paying")?,
                 active: rows::figure(row, "active")?,
                 sequence: 0,
                 at: rows::instant(row, "at")?,
@@ -328,7 +330,9 @@ struct CounterChangeRows<'a> {
     items: ItemKeys<'a>,
     total_units: Vec<i64>,
     held: Vec<i64>,
+    held_under_payment: Vec<i64>,
     confirmed_sold: Vec<i64>,
+    fulfilled: Vec<i64>,
     active: Vec<i64>,
     decided_at: Vec<i64>,
     counter_shard: i16,
@@ -341,7 +345,9 @@ impl<'a> CounterChangeRows<'a> {
             rows.items.push(item);
             rows.total_units.push(by.total_units);
             rows.held.push(by.held);
+            rows.held_under_payment.push(by.held_under_payment);
             rows.confirmed_sold.push(by.confirmed_sold);
+            rows.fulfilled.push(by.fulfilled);
             rows.active.push(by.active);
             rows.decided_at.push(by.at.micros());
         }
@@ -350,10 +356,12 @@ impl<'a> CounterChangeRows<'a> {
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut params = self.items.params();
-        let columns: [&(dyn ToSql + Sync); 6] = [
+        let columns: [&(dyn ToSql + Sync); 8] = [
             &self.total_units,
             &self.held,
+            &self.held_under_payment,
             &self.confirmed_sold,
+            &self.fulfilled,
             &self.active,
             &self.decided_at,
             &self.counter_shard,

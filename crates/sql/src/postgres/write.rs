@@ -59,7 +59,9 @@ impl PostgresConnection {
         let without_figures = ItemKeys::of(changes.deleted_figures.iter().copied());
         let (new_holds, changed_holds) =
             (HoldRows::new(&changes.new_holds), HoldRows::new(&changes.changed_holds));
-        let further = SkuRows::new(&changes.new_holds);
+        let relisted = HoldRows::new(&changes.relisted_holds);
+        let listed: Vec<&Hold> = changes.new_holds.iter().chain(&changes.relisted_holds).copied().collect();
+        let further = SkuRows::new(&listed);
         let orders = OrderRows::new(&changes.new_orders);
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
         let keys = KeyRows::new(&changes.keys);
@@ -85,6 +87,8 @@ impl PostgresConnection {
             self.put(&s.insert_items, new_items.keys.len(), new_items.params()),
             self.put(&s.update_items, changed_items.keys.len(), changed_items.params()),
             self.put(&s.insert_holds, new_holds.ids.len(), new_holds.params(true, &entry)),
+            self.put(&s.relist_holds, relisted.ids.len(), relisted.listed_by()),
+            self.put(&s.delete_hold_skus, relisted.ids.len(), vec![&relisted.buckets, &relisted.ids]),
             self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
             self.put(&s.insert_hold_orders, orders.ids.len(), orders.params()),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
@@ -144,13 +148,16 @@ struct ItemRows<'a> {
     modes: Vec<i16>,
     total_units: Vec<i64>,
     confirmed_sold: Vec<i64>,
+    fulfilled: Vec<i64>,
     held: Vec<i64>,
+    held_under_payment: Vec<i64>,
     active: Vec<i64>,
     sequences: Vec<i64>,
     decided_at: Vec<i64>,
     safety_stock: Vec<String>,
     default_ttls: Vec<Option<i64>>,
     max_holds: Vec<Option<i64>>,
+    max_payments: Vec<Option<i64>>,
     metadata: Vec<Option<&'a [u8]>>,
     versions: Vec<i64>,
     paused: Vec<bool>,
@@ -166,13 +173,16 @@ impl<'a> ItemRows<'a> {
             let figures = if *mode == Mode::Units { &empty_counters(figures.at) } else { figures };
             rows.total_units.push(stored(figures.total_units)?);
             rows.confirmed_sold.push(stored(figures.confirmed_sold)?);
+            rows.fulfilled.push(stored(figures.fulfilled)?);
             rows.held.push(stored(figures.held)?);
+            rows.held_under_payment.push(stored(figures.held_under_payment)?);
             rows.active.push(stored(figures.active)?);
             rows.sequences.push(stored(figures.sequence)?);
             rows.decided_at.push(figures.at.micros());
             rows.safety_stock.push(settings.safety_stock.to_string());
             rows.default_ttls.push(settings.default_ttl.map(|seconds| i64::from(seconds.get())));
             rows.max_holds.push(settings.max_hold.map(|seconds| i64::from(seconds.get())));
+            rows.max_payments.push(settings.max_payment.map(|seconds| i64::from(seconds.get())));
             rows.metadata.push(settings.metadata.as_deref().map(str::as_bytes));
             rows.versions.push(stored(*version)?);
             rows.paused.push(*paused);
@@ -182,17 +192,20 @@ impl<'a> ItemRows<'a> {
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let columns: [&(dyn ToSql + Sync); 14] = [
+        let columns: [&(dyn ToSql + Sync); 17] = [
             &self.modes,
             &self.total_units,
             &self.confirmed_sold,
+            &self.fulfilled,
             &self.held,
+            &self.held_under_payment,
             &self.active,
             &self.sequences,
             &self.decided_at,
             &self.safety_stock,
             &self.default_ttls,
             &self.max_holds,
+            &self.max_payments,
             &self.metadata,
             &self.versions,
             &self.paused,
@@ -238,6 +251,13 @@ impl<'a> HoldRows<'a> {
         params.push(&self.bodies);
         params.push(entry);
         params
+    }
+}
+
+impl HoldRows<'_> {
+    /// What lists find a reservation by.
+    fn listed_by(&self) -> Vec<&(dyn ToSql + Sync)> {
+        vec![&self.buckets, &self.ids, &self.owners, &self.skus]
     }
 }
 

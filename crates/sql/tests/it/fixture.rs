@@ -120,7 +120,7 @@ impl Bench {
                  JOIN stockhold.items USING (bucket, location, sku) WHERE mode = 1
              ) AS lines USING (location, sku, id) WHERE units IS DISTINCT FROM lines
              UNION ALL SELECT format('%s: unit %s and the ledger of sales', sku, id) FROM (
-                 SELECT location, sku, id, reservation FROM stockhold.units WHERE status = 2
+                 SELECT location, sku, id, reservation FROM stockhold.units WHERE status IN (2, 3)
              ) AS sold FULL JOIN (
                  SELECT location, sku, unit_id AS id, reservation FROM stockhold.unit_sales WHERE returned_at IS NULL
              ) AS open USING (location, sku, id, reservation) WHERE sold IS NULL OR open IS NULL",

@@ -72,9 +72,9 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     let mut bench = Bench::new();
     drop(bench.connect());
     bench.session.run(
-        "INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, held, active, sequence,
-             decided_at, safety_stock, version, paused, created_at)
-         SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 1, 0, 0, 1, false, 0 FROM generate_series(1, 20000) n;
+        "INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
+             held_under_payment, active, sequence, decided_at, safety_stock, version, paused, created_at)
+         SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 1, false, 0 FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, history, body)
          SELECT n % 1024, gen_random_uuid(), 0, 0, (n % 100)::text, (n % 100)::text, '12345678', ''
          FROM generate_series(1, 20000) n;
@@ -90,7 +90,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
              (bucket, location, sku, id, position, attributes, status, reservation, version, history)
          SELECT n % 4, 'default', (n % 4)::text, n::text, n, '', n % 3, CASE WHEN n % 3 > 0 THEN gen_random_uuid() END, 1, ''
          FROM generate_series(1, 20000) n;
-         INSERT INTO stockhold.unit_counters SELECT n % 1024, 'default', n::text, n % 64, 1, 1, 1, 1, n
+         INSERT INTO stockhold.unit_counters SELECT n % 1024, 'default', n::text, n % 64, 1, 1, 1, 0, 0, 1, n
          FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.records (kind, id, version, value)
          SELECT 'api_key', n::text, 1, '' FROM generate_series(1, 20000) n;

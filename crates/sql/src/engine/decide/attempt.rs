@@ -7,7 +7,7 @@ use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeSet, HashMap};
 use stockhold_domain::{
-    Command, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Mode, Outcome, Resource, State,
+    Basket, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Mode, Outcome, Resource, State,
     decide, footprint,
 };
 
@@ -72,12 +72,9 @@ fn check_footprints(
 /// not locked, so a batch that reserves such an item has to lock the row of the item. Others had units with ids, were deleted
 /// and created again as counted stock.
 fn items_to_lock(batch: &[&PlannedCommand], lock_plan: &BatchLockPlan, state: &LoadedState) -> Vec<ItemKey> {
-    let lock_set = batch.iter().filter_map(|planned| match &planned.envelope.command {
-        Command::Reserve(reserve) => Some(reserve.basket.lines()),
-        _ => None,
-    });
-    let kept = lock_set
-        .flatten()
+    let baskets = batch.iter().filter_map(|planned| planned.envelope.command.basket());
+    let kept = baskets
+        .flat_map(Basket::lines)
         .map(|line| &line.item)
         .filter(|key| lock_plan.lock_set.seen.contains(*key))
         .filter(|key| {
@@ -95,8 +92,8 @@ fn items_to_lock(batch: &[&PlannedCommand], lock_plan: &BatchLockPlan, state: &L
 fn asked_too_much<'a>(batch: &[&'a PlannedCommand], state: &LoadedState) -> Vec<(&'a ItemKey, u64)> {
     let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
     for planned in batch {
-        if let Command::Reserve(reserve) = &planned.envelope.command {
-            for line in reserve.basket.lines() {
+        if let Some(basket) = planned.envelope.command.basket() {
+            for line in basket.lines() {
                 let sum = asked_for.entry(&line.item).or_default();
                 *sum = sum.saturating_add(line.quantity);
             }

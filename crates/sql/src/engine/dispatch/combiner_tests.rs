@@ -58,7 +58,12 @@ fn asking(number: u64, command: Command, key: Option<u128>, unit_items: &[ItemKe
             reservation: ReservationId::new(now, number.into(), 0),
             event: EventId::new(now, 0),
         },
-        origin: Origin { actor: label("a"), request_id: RequestId::Made(number.into()), trace: None },
+        origin: Origin {
+            actor: label("a"),
+            key_id: None,
+            request_id: RequestId::Made(number.into()),
+            trace: None,
+        },
     };
     let reply = ReplyTo { inbox: Arc::new(Nobody(Mutex::new(0))), ticket: number };
     let unit_items = unit_items.iter().cloned().collect();

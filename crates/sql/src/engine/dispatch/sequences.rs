@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
     use stockhold_domain::{
-        Command, Confirm, EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
+        EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
     };
     use stockhold_store::{Inbox, ReplyTo};
 
@@ -210,7 +210,7 @@ mod tests {
     fn confirm(number: u128) -> Envelope {
         let now = Instant::from_micros(0);
         Envelope {
-            command: Command::Confirm(Confirm { id: ReservationId::from_u128(number), order_id: None }),
+            command: stockhold_store::conformance::maker::confirm(ReservationId::from_u128(number)),
             key: None,
             fresh: GeneratedIds {
                 reservation: ReservationId::new(now, number, 0),
@@ -218,6 +218,7 @@ mod tests {
             },
             origin: Origin {
                 actor: Label::new("a").unwrap(),
+                key_id: None,
                 request_id: RequestId::Made(number),
                 trace: None,
             },

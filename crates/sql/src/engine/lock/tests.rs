@@ -10,6 +10,8 @@ fn item(key: &ItemKey, total_units: u64, mode: Mode) -> Item {
     let figures = stockhold_domain::StockCounters {
         total_units,
         confirmed_sold: 0,
+        fulfilled: 0,
+        held_under_payment: 0,
         held: 0,
         active: 0,
         sequence: 1,

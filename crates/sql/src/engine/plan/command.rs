@@ -3,9 +3,12 @@
 use crate::engine::options::BATCH_LINES;
 use std::collections::HashSet;
 use std::sync::Arc;
-use stockhold_domain::{Command, Envelope, Hold, ItemKey, LineUnits, RequestedLine, UnitSelection, limits};
+use stockhold_domain::{
+    Basket, Command, Envelope, Hold, ItemKey, LineUnits, RequestedLine, UnitSelection, limits,
+};
 
-/// The items and units of a reservation. They never change.
+/// The items and units of a reservation as they were last seen. An amend, a split or a merge changes them: what is missing is
+/// found and locked when the reservation was loaded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReservationRefs {
     /// The items of its lines.
@@ -60,25 +63,27 @@ pub(crate) fn lines_of(
     unit_items: &HashSet<ItemKey>,
 ) -> usize {
     match command {
-        Command::Reserve(reserve) => {
-            let lines = reserve.basket.lines().iter().enumerate().map(|(n, line)| {
-                match reserve.basket.selection(n) {
-                    Some(UnitSelection::Named(ids)) => 1 + ids.len(),
-                    Some(UnitSelection::BestAvailable(_)) => 1 + units_of(line),
-                    None if unit_items.contains(&line.item) => 1 + units_of(line),
-                    None => 1,
-                }
-            });
-            lines.sum()
+        Command::Reserve(reserve) => basket_lines(&reserve.basket, unit_items),
+        Command::Amend(amend) => {
+            let requested = amend.basket.as_ref().map_or(0, |basket| basket_lines(basket, unit_items));
+            requested + refs.map_or(1, |refs| refs.lines().max(1))
         }
         Command::AddUnits(add) => 1 + add.units.len(),
         Command::SetRecord(set) => {
             let bytes = set.value.as_ref().map_or(0, |value| value.as_bytes().len());
             1 + bytes / limits::RECORD_BYTES_PER_LINE
         }
-        Command::Confirm(_) | Command::Release(_) | Command::Extend(_) | Command::Return(_) => {
-            refs.map_or(1, |refs| refs.lines().max(1))
-        }
+        // A merge writes the lines of its sources too, which are not known here.
+        Command::Confirm(_)
+        | Command::Release(_)
+        | Command::Extend(_)
+        | Command::Transfer(_)
+        | Command::Split(_)
+        | Command::Merge(_)
+        | Command::OpenPayment(_)
+        | Command::ClosePayment(_)
+        | Command::Fulfil(_)
+        | Command::Return(_) => refs.map_or(1, |refs| refs.lines().max(1)),
         Command::SetStock(_)
         | Command::AdjustStock(_)
         | Command::DeleteItem(_)
@@ -86,6 +91,16 @@ pub(crate) fn lines_of(
         | Command::SetSale(_)
         | Command::Sweep => 1,
     }
+}
+
+fn basket_lines(basket: &Basket, unit_items: &HashSet<ItemKey>) -> usize {
+    let lines = basket.lines().iter().enumerate().map(|(n, line)| match basket.selection(n) {
+        Some(UnitSelection::Named(ids)) => 1 + ids.len(),
+        Some(UnitSelection::BestAvailable(_)) => 1 + units_of(line),
+        None if unit_items.contains(&line.item) => 1 + units_of(line),
+        None => 1,
+    });
+    lines.sum()
 }
 
 /// The number of units that a requested line may get where units have ids.

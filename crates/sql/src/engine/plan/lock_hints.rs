@@ -4,7 +4,7 @@
 use super::command::ReservationRefs;
 use crate::engine::options::BATCH_LINES;
 use std::collections::{HashMap, HashSet, VecDeque};
-use stockhold_domain::{Command, Hold, ItemKey, Outcome, Reply, ReservationId};
+use stockhold_domain::{Basket, Command, Hold, ItemKey, Outcome, Reply, ReservationId};
 
 /// Maximum number of remembered reservations: about one minute at full load, about 150 bytes each.
 const RESERVATIONS: usize = 65_536;
@@ -102,14 +102,10 @@ impl LockHints {
         items.filter(|item| self.unit_items.contains(*item)).cloned()
     }
 
-    /// The items of a reserve command that are known to have units with ids.
+    /// The items that a command asks for that are known to have units with ids.
     pub(crate) fn unit_items_reserved_by(&self, command: &Command) -> HashSet<ItemKey> {
-        match command {
-            Command::Reserve(reserve) => {
-                self.unit_items_among(reserve.basket.lines().iter().map(|line| &line.item)).collect()
-            }
-            _ => HashSet::new(),
-        }
+        let lines = command.basket().into_iter().flat_map(Basket::lines);
+        self.unit_items_among(lines.map(|line| &line.item)).collect()
     }
 
     /// Forgets the items with too little stock: stock comes back.
@@ -139,7 +135,8 @@ mod tests {
 
     /// One line, and so many units.
     fn refs(units: usize) -> ReservationRefs {
-        let unit = |n: usize| LineUnit { id: label(&n.to_string()), version: 1, returned: false };
+        let unit =
+            |n: usize| LineUnit { id: label(&n.to_string()), version: 1, fulfilled: false, returned: false };
         let units = LineUnits::new((0..units).map(unit).collect());
         ReservationRefs { items: [item("hall")].into(), units: [(item("hall"), Arc::new(units))].into() }
     }

@@ -6,13 +6,13 @@
 use super::deadline_window::DeadlineWindow;
 use super::unit_item_state::{Shortfall, UnitItemState};
 use crate::engine::dialect::{Changes, Deadline, LineRow, LockSet, Rows, SaleRow, set_counters};
-use crate::engine::encoding::key_bucket;
+use crate::engine::encoding::{first_sku, further_skus, key_bucket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LineUnit,
-    Lookup, Mode, NotLoaded, Pool, Record, RecordKey, ReservationId, Resource, Scope, State, Status,
-    StockChange, StockCounters, Transition, Unit, bucket_of, moved,
+    Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup,
+    Mode, NotLoaded, Pool, Record, RecordKey, ReservationId, Resource, Scope, State, Status, StockChange,
+    StockCounters, Transition, Unit, UnitMove, bucket_of, moved,
 };
 
 /// See the documentation of the module.
@@ -173,6 +173,13 @@ impl LoadedState {
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
         changed_holds.sort_by_key(by_id);
+        let relisted = |entry: &&LoadedEntry<Hold>| match (&entry.before, &entry.after) {
+            (Some(before), Some(after)) => listed_by(before) != listed_by(after),
+            _ => false,
+        };
+        let mut relisted_holds: Vec<&Hold> =
+            self.holds.values().filter(relisted).filter_map(|entry| entry.after.as_ref()).collect();
+        relisted_holds.sort_by_key(by_id);
         let new_orders = effects.events.iter().filter_map(confirmed_for_an_order).collect();
         let (gone, come) = self.moved_lines();
         let pauses =
@@ -203,6 +210,7 @@ impl LoadedState {
             new_sales,
             new_holds,
             changed_holds,
+            relisted_holds,
             new_orders,
             gone,
             come,
@@ -223,7 +231,9 @@ impl LoadedState {
             let Some(after) = after else { continue };
             let before = before.as_ref().filter(queued);
             let after = Some(after).filter(queued);
-            if before.map(|hold| hold.expires_at) != after.map(|hold| hold.expires_at) {
+            let same = |hold: &Hold, other: &Hold| queue_lines(hold).eq(queue_lines(other));
+            let stays = before.zip(after).map_or(before.is_none() && after.is_none(), |(a, b)| same(a, b));
+            if !stays {
                 gone.extend(before.into_iter().flat_map(queue_lines));
                 come.extend(after.into_iter().flat_map(queue_lines));
             }
@@ -241,7 +251,7 @@ impl LoadedState {
         let after = (hold.status == Status::Active).then_some((hold.expires_at, hold.id));
         for line in &*hold.lines {
             if let Some(window) = self.due.get_mut(&line.item) {
-                window.replace(before, after);
+                window.replace(before, after.filter(|_| line.quantity > 0));
             }
         }
         if let Some(window) = &mut self.any_due {
@@ -254,19 +264,13 @@ impl LoadedState {
         for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
             let unit_item = self.unit_items.entry(line.item.clone()).or_default();
             let mut there = true;
-            let moves = moved(change, hold, line, number);
-            let mut any = *change == HoldChange::Extended;
-            for (unit, status) in moves {
+            let mut any = change.status_after() == Status::Active;
+            for UnitMove { unit, after, .. } in moved(change, hold, line, number) {
                 any = true;
-                there &= unit_item.set(&unit.id, status, unit.version, at);
+                there &= unit_item.set(&unit.id, after, unit.version, at);
             }
             if any {
-                let active = match change {
-                    HoldChange::Created => 1,
-                    HoldChange::Confirmed | HoldChange::Cancelled | HoldChange::Expired => -1,
-                    HoldChange::Extended | HoldChange::Returned { .. } => 0,
-                };
-                unit_item.touch(active, at);
+                unit_item.touch(&change.effect(hold, line, number), at);
             }
             if !there {
                 self.violated_invariant = Some("a reservation has a unit that is not there");
@@ -277,8 +281,7 @@ impl LoadedState {
     /// A state that knows only that the units of these items have ids.
     pub(crate) fn of_unit_items<'a>(unit_items: impl Iterator<Item = &'a ItemKey>) -> Self {
         let at = Instant::from_micros(0);
-        let nothing =
-            StockCounters { total_units: 0, confirmed_sold: 0, held: 0, active: 0, sequence: 0, at };
+        let nothing = StockCounters::none(at);
         let item = |key: &ItemKey| Item {
             key: key.clone(),
             mode: Mode::Units,
@@ -338,7 +341,8 @@ fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
             continue;
         }
         for (number, line) in hold.lines.iter().enumerate() {
-            for (LineUnit { id: unit, .. }, _) in moved(change, hold, line, number) {
+            for UnitMove { unit, .. } in moved(change, hold, line, number) {
+                let unit = &unit.id;
                 let key = (bucket_of(&line.item), &line.item, unit, hold.id);
                 let row =
                     SaleRow { item: &line.item, unit, id: hold.id, sold_at: event.at, returned_at: None };
@@ -353,6 +357,11 @@ fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
         }
     }
     (new.into_values().collect(), closed.into_values().collect())
+}
+
+/// What lists find a reservation by, besides its order.
+fn listed_by(hold: &Hold) -> (&Label, &str, BTreeSet<&str>) {
+    (&hold.terms.reserve.owner_id, first_sku(hold), further_skus(hold))
 }
 
 fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
@@ -465,10 +474,10 @@ impl State for LoadedState {
                 let entry = self.holds.entry(hold.id).or_insert_with(|| LoadedEntry::loaded(None));
                 let before = entry.now().filter(|hold| hold.status == Status::Active);
                 let before = before.map(|hold| (hold.expires_at, hold.id));
-                if *change == HoldChange::Created && entry.now().is_some() {
+                if change.status_before().is_none() && entry.now().is_some() {
                     self.violated_invariant = Some("a fresh reservation id is in use");
                 }
-                entry.after = Some(hold.clone());
+                entry.after = Some(hold.without_removed_lines());
                 self.move_deadline(before, hold);
                 self.move_units(change, hold, event.at);
             }
@@ -485,8 +494,9 @@ impl State for LoadedState {
                     StockChange::UnitsAdded(units) => {
                         self.unit_items.entry(item.key.clone()).or_default().add(units, event.at);
                     }
-                    StockChange::UnitRetired(id) => {
-                        self.unit_items.entry(item.key.clone()).or_default().retire(id, event.at);
+                    StockChange::UnitsRetired(ids) => {
+                        let unit_item = self.unit_items.entry(item.key.clone()).or_default();
+                        ids.iter().for_each(|id| unit_item.retire(id, event.at));
                     }
                     StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
                 }

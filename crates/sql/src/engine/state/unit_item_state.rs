@@ -4,7 +4,7 @@
 use crate::engine::dialect::{CounterChange, CounterChangeRow, UnitLockSet, UnitRow, UnitRows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use stockhold_domain::{Instant, ItemKey, Label, Pool, Unit, UnitStatus};
+use stockhold_domain::{CounterEffect, Instant, ItemKey, Label, Pool, Unit, UnitStatus};
 
 /// The position of a unit in the order of claims.
 type Place = (u64, Label);
@@ -151,7 +151,9 @@ impl UnitItemState {
         let moves = self.moves.get_or_insert(CounterChange {
             total_units: 0,
             held: 0,
+            held_under_payment: 0,
             confirmed_sold: 0,
+            fulfilled: 0,
             active: 0,
             at,
         });
@@ -164,9 +166,11 @@ impl UnitItemState {
         self.moves = None;
     }
 
-    /// Records a transition at an instant by which `active` more reservations are active.
-    pub(crate) fn touch(&mut self, active: i64, at: Instant) {
-        self.moves(at).active += active;
+    /// Records a transition at an instant. Of its effect, `set` counts what the units tell.
+    pub(crate) fn touch(&mut self, effect: &CounterEffect, at: Instant) {
+        let moves = self.moves(at);
+        moves.active += effect.active;
+        moves.held_under_payment += effect.held_under_payment;
     }
 
     /// Sets the status of a unit. Returns `false` if the unit is known not to exist.
@@ -193,6 +197,10 @@ impl UnitItemState {
                 UnitStatus::Available => {}
                 UnitStatus::Held(_) => moves.held += by,
                 UnitStatus::Sold(_) => moves.confirmed_sold += by,
+                UnitStatus::Fulfilled(_) => {
+                    moves.confirmed_sold += by;
+                    moves.fulfilled += by;
+                }
             }
         }
         true

@@ -52,6 +52,7 @@ impl Sweeper {
             fresh,
             origin: Origin {
                 actor: self.actor.clone(),
+                key_id: None,
                 request_id: RequestId::Made(fresh.event.as_u128()),
                 trace: None,
             },

@@ -105,12 +105,12 @@ impl Bench {
              UNION ALL SELECT 'of nobody', u.sku, u.id FROM stockhold_units u WHERE status = 1 AND NOT EXISTS (
                  SELECT 1 FROM stockhold_active_lines l
                  WHERE l.location = u.location AND l.sku = u.sku AND l.id = u.reservation)
-             UNION ALL SELECT 'sold', u.sku, u.id FROM stockhold_units u WHERE status = 2 AND NOT EXISTS (
+             UNION ALL SELECT 'sold', u.sku, u.id FROM stockhold_units u WHERE status IN (2, 3) AND NOT EXISTS (
                  SELECT 1 FROM stockhold_unit_sales s WHERE s.location = u.location AND s.sku = u.sku
                      AND s.unit_id = u.id AND s.reservation = u.reservation AND is_open)
              UNION ALL SELECT 'not sold', s.sku, s.unit_id FROM stockhold_unit_sales s WHERE is_open AND NOT EXISTS (
                  SELECT 1 FROM stockhold_units u WHERE s.location = u.location AND s.sku = u.sku
-                     AND s.unit_id = u.id AND s.reservation = u.reservation AND u.status = 2)",
+                     AND s.unit_id = u.id AND s.reservation = u.reservation AND u.status IN (2, 3))",
         );
         assert!(wrong.is_empty(), "{wrong:?}");
         let strays = self.session.text(

@@ -96,7 +96,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     for filled in [false, true] {
         if filled {
             bench.session.run(
-                "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, 1, 0, 0, 1
+                "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, NULL, 1, 0, 0, 1
                      FROM seq_1_to_20000;
                  INSERT INTO stockhold_holds SELECT UNHEX(MD5(seq)), 0, 0, seq % 100, seq % 100, '12345678', ''
                      FROM seq_1_to_20000;
@@ -107,7 +107,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                  INSERT INTO stockhold_keys SELECT UNHEX(MD5(seq)), seq, '' FROM seq_1_to_20000;
                  INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '', seq % 3,
                      IF(seq % 3, UNHEX(MD5(seq)), NULL), 1, '' FROM seq_1_to_20000;
-                 INSERT INTO stockhold_unit_counters SELECT 'default', seq, seq % 64, 1, 1, 1, 1, seq FROM seq_1_to_20000;
+                 INSERT INTO stockhold_unit_counters SELECT 'default', seq, seq % 64, 1, 1, 1, 0, 0, 1, seq FROM seq_1_to_20000;
                  INSERT INTO stockhold_events SELECT seq, 1, seq, '' FROM seq_1_to_20000",
             );
             bench.session.texts(

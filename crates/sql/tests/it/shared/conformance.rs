@@ -4,7 +4,9 @@ use crate::audit::Shop;
 use crate::fixture::Desk;
 use std::thread;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
-use stockhold_store::conformance::{World, cases, random_history, stepping_history, units_history};
+use stockhold_store::conformance::{
+    World, case_groups, random_history, run_cases, stepping_history, units_history,
+};
 use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
 
 /// A shop with one store, which can be restarted.
@@ -63,21 +65,14 @@ impl<S: Shop> World for Served<'_, S> {
     }
 }
 
-/// Databases that share the cases. Many cases read all events of their database, so a few small databases are faster than one.
-const PARTS: usize = 6;
-
 pub(super) fn every_case_of_the_suite<S: Shop>(_: &mut S) {
-    let all = cases();
-    let said: Vec<String> = at_once(0..PARTS, |part| {
+    let said: Vec<String> = at_once(case_groups().into_iter(), |group| {
         let mut shop = S::another();
         let mut world = Served::new(&mut shop);
-        let mut said = Vec::new();
-        for case in all.iter().skip(part).step_by(PARTS) {
-            said.extend((case.run)(&mut world).err().map(|what| format!("{}: {what}", case.name)));
-        }
+        let failed = run_cases(&mut world, &group);
         drop(world);
         shop.audit();
-        said
+        failed.into_iter().map(|(case, what)| format!("{case}: {what}")).collect()
     });
     assert!(said.is_empty(), "{} cases failed:\n{}", said.len(), said.join("\n"));
 }

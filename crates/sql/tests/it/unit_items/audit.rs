@@ -5,7 +5,7 @@ use super::{hall, units};
 use crate::audit::{Shop, adds_up, verdict};
 use crate::fixture::{item, reservation, run};
 use std::time::Duration;
-use stockhold_domain::{Hold, Instant, ReservationId, UnitStatus};
+use stockhold_domain::{Hold, Instant, ReservationId};
 use stockhold_sql::{ArchiveRequest, ArchiveSink};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
@@ -21,6 +21,7 @@ fn busy(store: &dyn Store, maker: &mut Maker) -> stockhold_domain::ItemKey {
     let sold = made(store, maker, maker::reserve_for(600, &[(&hall, 3)]));
     made(store, maker, maker::confirm(sold));
     made(store, maker, maker::return_units(sold, &["r00-01"]));
+    made(store, maker, maker::fulfil_units(sold, &["r00-02"]));
     let gone = made(store, maker, maker::reserve_for(600, &[(&hall, 2)]));
     made(store, maker, maker::release(gone));
     let held = made(store, maker, maker::reserve_named(600, &hall, &["r01-02", "r01-03"]));
@@ -100,7 +101,7 @@ pub(super) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
     assert!(reservation(&refused).is_none(), "it is sold: {refused:?}");
     let next = made(&*store, &mut maker, maker::reserve_named(60, &hall, &["r00-01", "r01-02"]));
     made(&*store, &mut maker, maker::confirm(next));
-    let sold = units(&*store, &hall).iter().filter(|unit| matches!(unit.status, UnitStatus::Sold(_))).count();
+    let sold = units(&*store, &hall).iter().filter(|unit| unit.status.is_sold()).count();
     assert_eq!(sold, 4);
     shop.audit();
     adds_up(shop);

@@ -207,7 +207,8 @@ pub(super) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut
         ("UPDATE {t}units SET status = 1 WHERE status = 0", "held by nobody"),
         ("UPDATE {t}units SET status = 2, reservation = NULL WHERE status = 2", "sold by nobody"),
         ("UPDATE {t}units SET status = 0 WHERE status = 2", "free with somebody"),
-        ("UPDATE {t}units SET status = 3 WHERE status = 2", "no status"),
+        ("UPDATE {t}units SET status = 3, reservation = NULL WHERE status = 2", "fulfilled by nobody"),
+        ("UPDATE {t}units SET status = 4 WHERE status = 2", "no status"),
     ] {
         assert!(shop.refuses(wrong), "{what}");
     }

@@ -190,7 +190,7 @@ const EVERYTHING: [&str; 41] = [
     "Returned",
     "Adjusted",
     "UnitsAdded",
-    "UnitRetired",
+    "UnitsRetired",
     "paused",
     "resumed",
     "counted",
