@@ -103,6 +103,18 @@ counts! {
     Paused = "sale_paused",
     /// Refusals of what is too late.
     TooLate = "reservation_expired",
+    /// Refusals because a payment is under way.
+    PaymentInProgress = "payment_in_progress",
+    /// Refusals because an item or a reservation has another version.
+    PreconditionFailed = "precondition_failed",
+    /// Refusals to split off more than is held.
+    SplitExceeds = "split_exceeds_held",
+    /// Refusals to fulfil more than is sold.
+    FulfilExceeds = "fulfil_exceeds_sold",
+    /// Refusals because a reservation was never sold.
+    NotConfirmed = "reservation_not_confirmed",
+    /// Late confirms whose units were gone.
+    NotReacquired = "late confirm refused",
     /// Other refusals.
     Refused = "refused otherwise",
     /// Commands put off to the next batch.
@@ -139,6 +151,72 @@ counts! {
     ReturnedAfterCrash = "returned after a crash",
     /// Returns of more than was sold.
     ReturnExceeds = "return_exceeds_sold",
+    /// Amends that changed something.
+    Amended = "amended",
+    /// Amends that added units.
+    AmendedGrown = "amended to more units",
+    /// Amends that gave units back.
+    AmendedShrunk = "amended to fewer units",
+    /// Amends that brought in another item.
+    AmendedToNewItem = "amended to another item",
+    /// Amends that moved the deadline.
+    AmendedDeadline = "amended to another deadline",
+    /// Amends that changed the metadata.
+    AmendedMetadata = "amended to other metadata",
+    /// Amends refused for want of stock.
+    AmendShort = "amend refused for want of stock",
+    /// Amends refused for another reason.
+    AmendRefused = "amend refused otherwise",
+    /// Transfers.
+    Transferred = "transferred",
+    /// Refused transfers.
+    TransferRefused = "transfer refused",
+    /// Splits.
+    Split = "split",
+    /// Refused splits.
+    SplitRefused = "split refused",
+    /// Merges.
+    Merged = "merged",
+    /// Reservations that ended in a merge.
+    MergedAway = "merged into another reservation",
+    /// Refused merges.
+    MergeRefused = "merge refused",
+    /// Payment windows.
+    PaymentOpened = "payment window opened",
+    /// Payment windows that were prolonged.
+    PaymentProlonged = "payment window prolonged",
+    /// Payment windows that moved the deadline past its cap.
+    PaymentPastCap = "payment window past the cap of extensions",
+    /// Payment windows refused because they would end too late.
+    PaymentLimit = "payment window past its limit",
+    /// Payment windows refused for another reason.
+    PaymentRefused = "payment window refused otherwise",
+    /// Payment windows that were closed.
+    PaymentClosed = "payment window closed",
+    /// Closed windows whose time for another payment is past the cap.
+    GracePastCap = "time after a payment window past the cap of extensions",
+    /// Refusals to close a window.
+    CloseRefused = "closing of a payment window refused",
+    /// Reservations that expired in a payment window.
+    PaymentLapsed = "expired in a payment window",
+    /// Reservations that were confirmed in a payment window.
+    ConfirmedInWindow = "confirmed in a payment window",
+    /// Late confirms that took the units again.
+    Reacquired = "reacquired by a late confirm",
+    /// Late confirms that were answered with the new reservation, repeated ones included.
+    LateConfirm = "late confirm answered with the new reservation",
+    /// Fulfilments.
+    Fulfilled = "fulfilled",
+    /// Refused fulfilments.
+    FulfilRefused = "fulfil refused",
+    /// Returns of units that had left the shelf.
+    ReturnedByBuyer = "returned after it was fulfilled",
+    /// Returns that were written off.
+    WrittenOff = "written off",
+    /// Totals set by a count of the shelf.
+    ShelfCounted = "shelf counted",
+    /// Refusals to set stock.
+    SetStockRefused = "set stock refused",
     /// Items that were deleted.
     ItemDeleted = "item deleted",
     /// Units with ids that came.
@@ -153,6 +231,16 @@ counts! {
     UnitsLetGo = "units let go, or kept longer",
     /// Returns of them.
     UnitsReturned = "units returned by their ids",
+    /// Amends of holds of them.
+    UnitsAmended = "units amended by their ids",
+    /// Splits of holds of them.
+    UnitsSplit = "units split off by their ids",
+    /// Merges of holds of them.
+    UnitsMerged = "units merged by their ids",
+    /// Late confirms of them.
+    UnitsReacquired = "units reacquired by their ids",
+    /// Fulfilments of them.
+    UnitsFulfilled = "units fulfilled by their ids",
     /// Refusals because somebody has a unit.
     UnitsUnavailable = "units_unavailable",
     /// Refusals to delete an item.

@@ -8,14 +8,9 @@ use stockhold_store::conformance::Op;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A caller sends a request.
-    Send {
-        /// The command.
-        op: Op,
-        /// Its idempotency key, if it has one. Equal numbers are equal keys.
-        key: Option<u16>,
-    },
-    /// A caller sends several commands as one request, each with a key or none.
-    SendAll(Vec<(Op, Option<u16>)>),
+    Send(OpRequest),
+    /// A caller sends several commands as one request.
+    SendAll(Vec<OpRequest>),
     /// A caller sends a request with a key once more: one of the newest.
     Retry(u8),
     /// A caller asks for reservations and items.
@@ -80,6 +75,17 @@ pub(crate) enum Step {
     SlowCommit(u8),
     /// The disk is full, or not any more.
     DiskFull(bool),
+}
+
+/// A command that a caller sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpRequest {
+    /// The command.
+    pub(crate) op: Op,
+    /// Its idempotency key, if it has one. Equal numbers are equal keys.
+    pub(crate) key: Option<u16>,
+    /// Selects the reservation and the lines that the command is about, among those that exist when it is sent.
+    pub(crate) aim: u16,
 }
 
 /// How a machine stops.

@@ -123,8 +123,17 @@ impl History<'_> {
         for envelope in &mut batch {
             // A retry has the request id of its first request, and effects are assigned by request id.
             envelope.origin.request_id = RequestId::Made(self.random.wide_bits());
-            // A repetition of these commands makes no event, so nobody could see whether their key was kept.
-            if matches!(envelope.command, Command::Confirm(_) | Command::Release(_) | Command::Extend(_)) {
+            // These commands may be done without an event, so nobody could see whether their key was kept.
+            if matches!(
+                envelope.command,
+                Command::Confirm(_)
+                    | Command::Release(_)
+                    | Command::Extend(_)
+                    | Command::Amend(_)
+                    | Command::Transfer(_)
+                    | Command::OpenPayment(_)
+                    | Command::ClosePayment(_)
+            ) {
                 envelope.key = None;
             }
         }
@@ -204,7 +213,8 @@ impl History<'_> {
 
     /// At the end all holds fall due, and everything is compared.
     fn settle(&mut self) -> Result<(), String> {
-        self.now = self.now.deadline(Seconds::DEFAULT_MAX_HOLD);
+        let longest = Seconds::DEFAULT_MAX_HOLD.max(Seconds::DEFAULT_MAX_PAYMENT);
+        self.now = self.now.deadline(longest);
         self.world.set_clock(self.now);
         let sweep = self.context.envelope(&Op::Sweep);
         for answer in self.world.submit(vec![sweep.clone()]) {

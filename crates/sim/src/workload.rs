@@ -1,8 +1,8 @@
 //! Generates the steps of a history from its seed. It does not see their effects. Each history has its own
 //! probabilities, so some consist of crashes and others never let the index catch up.
 
-use crate::step::{Crash, Step};
-use stockhold_store::conformance::{Op, Random};
+use crate::step::{Crash, OpRequest, Step};
+use stockhold_store::conformance::{ChangeKind, ChangeOp, Op, Random};
 
 const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
@@ -19,6 +19,25 @@ const CROWD: [u16; 4] = [40, 280, 281, 330];
 /// Idempotency keys that are used again: one of this many newest ones.
 const RECENT_KEYS: u64 = 12;
 
+/// Those of [`TICKS`] after which most reservations of a calm history are still active.
+const CALM_TICKS: usize = 6;
+/// Default time to live of a reservation, in seconds: in a calm history and in others.
+const DEFAULT_TTLS: [u32; 2] = [600, 2];
+/// One of this many commands is a further change of a reservation, beside those among all commands: in a calm history and
+/// in others.
+const CHANGES: [u64; 2] = [3, 6];
+/// What happens to a new reservation, one command after the other.
+const JOURNEYS: [&[ChangeKind]; 6] = [
+    &[ChangeKind::Amend, ChangeKind::Transfer, ChangeKind::OpenPayment, ChangeKind::ConfirmPayment],
+    &[ChangeKind::AmendUnits, ChangeKind::Split, ChangeKind::Merge, ChangeKind::Amend, ChangeKind::Split],
+    &[ChangeKind::OpenPayment, ChangeKind::OpenPayment, ChangeKind::ClosePayment, ChangeKind::Amend],
+    &[ChangeKind::OpenPayment, ChangeKind::ClosePayment, ChangeKind::Merge, ChangeKind::OpenPayment],
+    &[ChangeKind::ConfirmPayment, ChangeKind::Fulfil, ChangeKind::Return, ChangeKind::Fulfil],
+    &[ChangeKind::OpenPayment, ChangeKind::ConfirmPayment, ChangeKind::Fulfil, ChangeKind::Return],
+];
+/// One of this many commands of a journey follows at once on the one before. The others find its effect durable.
+const AT_ONCE: u64 = 4;
+
 /// Weights of the kinds of steps.
 struct Habits {
     requests: u64,
@@ -34,8 +53,11 @@ struct Habits {
     crashes: u64,
     failures: u64,
     crowds: u64,
+    journeys: u64,
     /// Whether there is an item whose units have ids.
     hall: bool,
+    /// Whether reservations live long, so that many commands find them active.
+    calm: bool,
 }
 
 /// The weight of a kind of step, and the function that makes one.
@@ -57,11 +79,13 @@ impl Habits {
             crashes: random.pick(&[4, 15, 30, 80]),
             failures: random.pick(&[4, 10, 25]),
             crowds: if random.one_in(16) { 8 } else { 0 },
+            journeys: random.pick(&[2, 10, 30]),
             hall: random.one_in(2),
+            calm: random.one_in(2),
         }
     }
 
-    fn kinds(&self) -> [Kind; 13] {
+    fn kinds(&self) -> [Kind; 14] {
         [
             (self.requests, Maker::request),
             (self.retries, Maker::retry),
@@ -76,6 +100,7 @@ impl Habits {
             (self.crashes, |maker| Step::Crash(maker.crash())),
             (self.failures, Maker::failure),
             (self.crowds, |maker| Step::Crowd(maker.random.pick(&CROWD))),
+            (self.journeys, Maker::journey),
         ]
     }
 }
@@ -84,7 +109,7 @@ impl Habits {
 pub(crate) fn history(seed: u64, steps: u32) -> Vec<Step> {
     let mut random = Random::new(seed ^ 0x51_4d55_4c41_5445);
     let habits = Habits::of(&mut random);
-    let mut maker = Maker { random, keys: 0, hall: habits.hall, steps: Vec::new() };
+    let mut maker = Maker { random, keys: 0, hall: habits.hall, calm: habits.calm, steps: Vec::new() };
     maker.open();
     let kinds = habits.kinds();
     let sum: u64 = kinds.iter().map(|(weight, _)| weight).sum();
@@ -109,13 +134,15 @@ struct Maker {
     /// Number of keys so far.
     keys: u16,
     hall: bool,
+    calm: bool,
     steps: Vec<Step>,
 }
 
 impl Maker {
     /// The first steps create items.
     fn open(&mut self) {
-        let (safety_stock, default_ttl, max_hold, expected) = (None, Some(2), None, None);
+        let (safety_stock, max_hold, expected) = (None, None, None);
+        let default_ttl = Some(DEFAULT_TTLS[self.kind()]);
         let mut ops: Vec<Op> = (0..3)
             .map(|item| Op::SetStock {
                 item,
@@ -131,9 +158,14 @@ impl Maker {
             ops.extend((0..3).map(|row| Op::AddUnits { row, first: 0, count: 5, placed: true }));
         }
         for op in ops {
-            self.steps.extend([Step::Send { op, key: None }, Step::Arrive(0)]);
+            self.steps.extend([Step::Send(OpRequest { op, key: None, aim: 0 }), Step::Arrive(0)]);
         }
         self.steps.push(Step::Commit);
+    }
+
+    /// 0 in a calm history, 1 in others.
+    fn kind(&self) -> usize {
+        usize::from(!self.calm)
     }
 
     /// Most requests arrive at once.
@@ -143,11 +175,10 @@ impl Maker {
         }
         if self.random.one_in(20) {
             let count = 2 + self.random.below(6);
-            let ops = (0..count).map(|_| self.op()).collect();
-            return Step::SendAll(ops);
+            let requests = (0..count).map(|_| self.op()).collect();
+            return Step::SendAll(requests);
         }
-        let (op, key) = self.op();
-        let send = Step::Send { op, key };
+        let send = Step::Send(self.op());
         if self.random.one_in(6) {
             return send;
         }
@@ -155,8 +186,10 @@ impl Maker {
         Step::Arrive(u8::MAX)
     }
 
-    fn op(&mut self) -> (Op, Option<u16>) {
-        let any = if self.hall {
+    fn op(&mut self) -> OpRequest {
+        let any = if self.random.one_in(CHANGES[self.kind()]) {
+            Op::Change(ChangeOp::random(&mut self.random))
+        } else if self.hall {
             Op::random_with_unit_item(&mut self.random)
         } else {
             Op::random(&mut self.random)
@@ -170,12 +203,63 @@ impl Maker {
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }
             Op::Reserve { lines, ttl, partial, key } => {
-                let ttl = ttl.filter(|_| !self.random.one_in(3));
+                let ttl = ttl.filter(|_| !self.random.one_in(if self.calm { 1 } else { 3 }));
                 Op::Reserve { lines, ttl, partial, key }
+            }
+            Op::ReserveUnits { count, how, which, counted, ttl, partial, key } if self.calm => {
+                let ttl = ttl.max(DEFAULT_TTLS[0]);
+                Op::ReserveUnits { count, how, which, counted, ttl, partial, key }
             }
             op => op,
         };
-        (op, self.random.one_in(2).then(|| self.key()))
+        self.request_of(op)
+    }
+
+    fn request_of(&mut self, op: Op) -> OpRequest {
+        let key = self.random.one_in(2).then(|| self.key());
+        OpRequest { op, key, aim: u16::from_le_bytes([self.random.byte(), self.random.byte()]) }
+    }
+
+    /// A caller makes a reservation and changes it step by step, while time passes and others do the same.
+    fn journey(&mut self) -> Step {
+        let count = 1 + self.random.byte() % 4;
+        let reserve = if self.hall && self.random.one_in(2) {
+            Op::ReserveUnits {
+                count,
+                how: self.random.byte(),
+                which: self.random.byte(),
+                counted: self.random.one_in(2),
+                ttl: DEFAULT_TTLS[self.kind()],
+                partial: true,
+                key: None,
+            }
+        } else {
+            let lines = (0..=self.random.byte() % 3).map(|item| (item, count)).collect();
+            Op::Reserve { lines, ttl: None, partial: true, key: None }
+        };
+        self.arrives(reserve);
+        for kind in self.random.pick(&JOURNEYS) {
+            if !self.random.one_in(AT_ONCE) {
+                self.steps.push(Step::Commit);
+            }
+            // Windows are closed at and after deadlines and caps too.
+            if *kind == ChangeKind::ClosePayment && self.random.one_in(2) {
+                let n = self.random.byte();
+                self.steps.push(Step::ToDeadline(n, self.random.pick(&EDGES)));
+            } else if self.random.one_in(8) {
+                let time = self.time();
+                self.steps.push(time);
+            }
+            let change = ChangeOp { kind: *kind, ..ChangeOp::random(&mut self.random) };
+            self.arrives(Op::Change(change));
+        }
+        Step::Commit
+    }
+
+    /// A request that is sent and arrives, if no other one is under way.
+    fn arrives(&mut self, op: Op) {
+        let request = self.request_of(op);
+        self.steps.extend([Step::Send(request), Step::Arrive(u8::MAX)]);
     }
 
     /// Most retries arrive at once too.
@@ -231,6 +315,7 @@ impl Maker {
         match self.random.below(40) {
             0 => Step::Idle(u16::try_from(1 + self.random.below(IDLE_HOURS)).unwrap_or(1)),
             1 => Step::SlowCommit(n),
+            _ if self.calm && !self.random.one_in(8) => Step::Advance(self.random.pick(&TICKS[..CALM_TICKS])),
             2..=14 => Step::ToDeadline(n, self.random.pick(&EDGES)),
             _ => Step::Advance(self.random.pick(&TICKS)),
         }

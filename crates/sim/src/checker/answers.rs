@@ -5,7 +5,7 @@ use super::{Checked, Checker, Turner, broken, turns_of};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use stockhold_domain::{Command, EventId, Hold, Item, Outcome, Reply};
+use stockhold_domain::{Command, EventId, Hold, HoldChange, Item, Outcome, Reply};
 use stockhold_store::{Answer, Failure, Query, QueryResult};
 
 /// The request of a ticket.
@@ -121,13 +121,28 @@ impl Checker {
             }
             self.hear(turner, number);
         }
-        let (quantity, deadline) = (hold.quantity(), hold.expires_at);
-        let told = self.acknowledged.entry(hold.id).or_insert((quantity, deadline));
-        if told.0 != quantity {
-            return broken("S2", format!("{} units were told, now {quantity}: {hold:?}", told.0));
+        let shown = (hold.quantity(), hold.expires_at);
+        let durable = self.versions.get(&(hold.id, hold.version));
+        if durable != Some(&shown) {
+            return broken("S2", format!("units and deadline of this version are {durable:?}: {hold:?}"));
         }
-        told.1 = told.1.max(deadline);
+        let version = self.acknowledged.entry(hold.id).or_default();
+        *version = hold.version.max(*version);
         Ok(())
+    }
+
+    /// Records what answers may say about a reservation after a change of it.
+    pub(super) fn promise(&mut self, change: &HoldChange, hold: &Hold) {
+        let changed = self.changed.entry(hold.id).or_default();
+        match change {
+            HoldChange::Amended { .. } | HoldChange::Merged { .. } => {
+                (changed.units, changed.deadline) = (hold.version, hold.version);
+            }
+            HoldChange::Split { .. } => changed.units = hold.version,
+            HoldChange::PaymentClosed { .. } => changed.deadline = hold.version,
+            _ => {}
+        }
+        self.versions.insert((hold.id, hold.version), (hold.quantity(), hold.expires_at));
     }
 
     fn told_of_item(&mut self, item: &Item) {

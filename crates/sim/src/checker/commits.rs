@@ -1,11 +1,11 @@
 //! Checks each durable commit against the model and against the events before it.
 
-use super::{AUDIT_EVERY, Checked, Checker, broken, event_checks};
+use super::{AUDIT_EVERY, Checked, Checker, branches, broken, command_checks, event_checks};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Outcome, Pool, Rejection,
-    Reply, State, Status, StockChange, Transition, Unit, limits, moved,
+    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Label, Outcome, Pool,
+    Rejection, Reply, State, Status, StockChange, Transition, Unit, UnitMove, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decision, TraceEntry};
 use stockhold_store::model::{holds_agree, outcomes_agree};
@@ -117,10 +117,11 @@ impl Checker {
             self.happened(&event, &envelope, now, rest, counters)?;
             own.push(event);
         }
+        command_checks::check(&envelope, &outcome, &own)?;
         match (&outcome, &envelope.command) {
             (Outcome::Later, _) => self.put_off(&own, now, rest, counters),
             (_, Command::Sweep) => self.swept(&own, &outcome, now, rest),
-            _ => self.as_the_model_says(&envelope, now, &outcome, rest, counters),
+            _ => self.as_the_model_says(&envelope, now, &outcome, &own, rest, counters),
         }?;
         if outcome == Outcome::Later {
             counters.one(Count::Later);
@@ -153,32 +154,42 @@ impl Checker {
             return broken("S12", format!("{event:?} is not of {envelope:?} at {now:?}"));
         }
         event_checks::check(&self.fold, event)?;
+        if !self.event_ids.insert(event.id) {
+            return broken("S12", format!("its id was used before: {event:?}"));
+        }
         if let Transition::Hold { change, hold, figures } = &event.transition {
+            let by = envelope.fresh.event;
             for (n, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                 if line.units.is_none() && line.sequence == figures.sequence {
-                    self.turns.entry(((line.item.clone(), None), line.sequence)).or_insert(event.id);
+                    self.turns.entry(((line.item.clone(), None), line.sequence)).or_insert(by);
                 }
-                for (unit, _) in moved(change, hold, line, n) {
+                for UnitMove { unit, .. } in moved(change, hold, line, n) {
                     let unit_of = (line.item.clone(), Some(unit.id.clone()));
-                    self.turns.insert((unit_of, unit.version), event.id);
+                    self.turns.insert((unit_of, unit.version), by);
                 }
             }
             // A command that comes too late always expires its own hold.
-            let counts = matches!(
-                envelope.command,
-                Command::Reserve(_) | Command::DeleteItem(_) | Command::RetireUnit(_) | Command::Sweep
-            );
+            let counts = match &envelope.command {
+                Command::Reserve(_) | Command::DeleteItem(_) | Command::RetireUnit(_) | Command::Sweep => {
+                    true
+                }
+                Command::Amend(_) | Command::Confirm(_) => envelope.command.reservation() != Some(hold.id),
+                _ => false,
+            };
             if *change == HoldChange::Expired && counts {
                 rest.expire(hold)?;
             }
-            self.count(change, hold, &envelope.command, counters);
+            let before = self.fold.holds.get(&hold.id).cloned();
+            self.count(change, before.as_ref(), hold, &envelope.command, counters);
+            self.promise(change, hold);
         }
         if let Transition::Stock { change, item } = &event.transition {
             match change {
                 StockChange::UnitsAdded(_) => counters.one(Count::UnitsAdded),
-                StockChange::UnitRetired(unit) => {
+                StockChange::UnitsRetired(units) => {
                     counters.one(Count::UnitRetired);
-                    self.retired.insert((item.key.clone(), Some(unit.clone())));
+                    let unit = |unit: &Label| (item.key.clone(), Some(unit.clone()));
+                    self.retired.extend(units.iter().map(unit));
                 }
                 StockChange::Deleted => {
                     counters.one(Count::ItemDeleted);
@@ -192,40 +203,6 @@ impl Checker {
         }
         self.fold.apply(event);
         Ok(())
-    }
-
-    fn count(&mut self, change: &HoldChange, hold: &Hold, command: &Command, counters: &mut Counters) {
-        let has_units = hold.lines.iter().any(|line| line.units.is_some());
-        if has_units {
-            counters.one(match change {
-                HoldChange::Created => Count::UnitsHeld,
-                HoldChange::Confirmed => Count::UnitsSold,
-                HoldChange::Returned { .. } => Count::UnitsReturned,
-                HoldChange::Cancelled | HoldChange::Expired | HoldChange::Extended => Count::UnitsLetGo,
-            });
-        }
-        let count = match (change, command) {
-            (HoldChange::Expired, Command::Reserve(_)) => Count::ExpiredOnDemand,
-            (HoldChange::Expired, Command::Sweep) => Count::ExpiredBySweep,
-            (HoldChange::Expired, _) => Count::ExpiredByOwn,
-            (HoldChange::Extended, _) if hold.expires_at == hold.terms.max_expires_at => Count::ExtendedToCap,
-            (HoldChange::Extended, _) => Count::Extended,
-            (HoldChange::Returned { .. }, _) => {
-                if self.sold.get(&hold.id).is_some_and(|sold| *sold <= self.started_at) {
-                    counters.one(Count::ReturnedAfterCrash);
-                }
-                Count::Returned
-            }
-            (HoldChange::Created, _) if hold.lines.iter().any(|line| line.quantity < line.requested) => {
-                Count::Partial
-            }
-            (HoldChange::Confirmed, _) => {
-                self.sold.insert(hold.id, self.number);
-                return;
-            }
-            _ => return,
-        };
-        counters.one(count);
     }
 
     /// The command is repeated in the next batch, because this one reached its limit of expiries. Its expiries count.
@@ -274,15 +251,14 @@ impl Checker {
         envelope: &Envelope,
         now: Instant,
         outcome: &Outcome,
+        own: &[Event],
         rest: &mut Rest,
         counters: &mut Counters,
     ) -> Checked {
         let key = envelope.key_in_use();
-        let mismatch = Outcome::Refused(Rejection::IdempotencyMismatch);
         let expected = if let Some(key) = key
-            && !matches!(outcome, Outcome::Replayed(_))
-            && *outcome != mismatch
             && self.may_be_forgotten(key.hash)
+            && !self.is_of_key(envelope, now, outcome, own)
         {
             counters.one(Count::KeyRetired);
             self.model.run_without_key_record(envelope, now)
@@ -296,7 +272,7 @@ impl Checker {
                 format!("{command:?} at {micros}:\n expected {expected:?}\n got      {outcome:?}"),
             );
         }
-        counters.one(branch(outcome));
+        branches::count_outcome(&envelope.command, outcome, counters);
         match (outcome, key) {
             (Outcome::Replayed(_), Some(key)) => {
                 // The model finds keys by the same digests. So the principal and the request are compared once more.
@@ -341,6 +317,18 @@ impl Checker {
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Whether an outcome was found by the command's key, which the store could have forgotten. Also the refusals of a known
+    /// key are such outcomes: another request, or an item that was deleted since.
+    fn is_of_key(&self, envelope: &Envelope, now: Instant, outcome: &Outcome, own: &[Event]) -> bool {
+        match outcome {
+            Outcome::Replayed(_) => true,
+            Outcome::Refused(_) if own.is_empty() => {
+                outcomes_agree(&self.model.clone().run(envelope, now), outcome)
+            }
+            Outcome::Refused(_) | Outcome::Done(_) | Outcome::Later => false,
         }
     }
 
@@ -408,28 +396,6 @@ impl Checker {
     }
 }
 
-/// The counters of an outcome.
-fn branch(outcome: &Outcome) -> Count {
-    match outcome {
-        Outcome::Done(_) => Count::Done,
-        Outcome::Replayed(_) => Count::Replay,
-        Outcome::Later => Count::Later,
-        Outcome::Refused(rejection) => match rejection {
-            Rejection::IdempotencyMismatch => Count::Mismatch,
-            Rejection::InsufficientInventory(_) => Count::Insufficient,
-            Rejection::SalePaused(_) => Count::Paused,
-            Rejection::ReservationExpired { .. } => Count::TooLate,
-            Rejection::ExtensionLimit { .. } => Count::ExtensionLimit,
-            Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,
-            Rejection::UnitsUnavailable(_) => Count::UnitsUnavailable,
-            Rejection::UnitInUse { .. } => Count::UnitInUse,
-            Rejection::ItemInUse { .. } => Count::ItemInUse,
-            Rejection::RecordChanged { .. } => Count::RecordChanged,
-            _ => Count::Refused,
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,11 +405,17 @@ mod tests {
 
     /// A hold of one line with this many units with ids.
     fn hold(units: u32) -> Hold {
-        let unit = |number: u32| LineUnit { id: label(&number.to_string()), version: 2, returned: false };
+        let unit = |number: u32| LineUnit {
+            id: label(&number.to_string()),
+            version: 2,
+            fulfilled: false,
+            returned: false,
+        };
         let line = Line {
             item: Maker::new(0, "").item("hall"),
             requested: units,
             quantity: units,
+            fulfilled: 0,
             returned: 0,
             sequence: 0,
             units: Some(LineUnits::new((0..units).map(unit).collect()).into()),
@@ -460,6 +432,8 @@ mod tests {
             terms: terms.into(),
             lines: [line].into(),
             closing: None,
+            details: None,
+            version: 1,
             last_event: EventId::from_u128(7),
         }
     }

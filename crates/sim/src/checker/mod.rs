@@ -5,9 +5,15 @@
 //! It must never ask the store for the expected result.
 
 mod answers;
+mod branches;
 mod commits;
-mod event_checks;
 mod recovered;
+
+mod command_checks;
+mod counter_checks;
+mod event_checks;
+mod hold_checks;
+mod line_checks;
 
 pub(crate) use answers::{Condition, SentRequest};
 
@@ -53,6 +59,13 @@ pub(crate) fn broken<T>(rule: &'static str, what: impl Into<String>) -> Result<T
 /// Something whose transitions are numbered: a counted item by its sequence, or a unit by its version.
 type Turner = (ItemKey, Option<Label>);
 
+/// The versions of a reservation after which answers have to say the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChangedIn {
+    units: u64,
+    deadline: u64,
+}
+
 /// The newest turn of each that answers had reported when the request was sent.
 type Heard = Rc<BTreeMap<Turner, u64>>;
 
@@ -88,13 +101,19 @@ pub(crate) struct Checker {
     undone: BTreeSet<EventId>,
     /// Commands that were answered with an unknown outcome.
     unknown: BTreeSet<EventId>,
-    /// The event of each turn.
+    /// The command of each turn, known by the id of its first event.
     turns: BTreeMap<(Turner, u64), EventId>,
+    /// The ids of all events.
+    event_ids: BTreeSet<EventId>,
     heard: Heard,
     /// Units that were retired and items that were deleted. A new one with the same id starts with the first version.
     retired: BTreeSet<Turner>,
-    /// What answers said about reservations: units and deadline.
-    acknowledged: BTreeMap<ReservationId, (u64, Instant)>,
+    /// The units and the deadline of each version of a reservation.
+    versions: BTreeMap<(ReservationId, u64), (u64, Instant)>,
+    /// The newest version of each reservation in which its units changed, and in which its deadline could become earlier.
+    changed: BTreeMap<ReservationId, ChangedIn>,
+    /// The newest version of each reservation that an answer showed.
+    acknowledged: BTreeMap<ReservationId, u64>,
     /// The commit in which each key was used, its principal and its request.
     key_used: BTreeMap<KeyHash, (u64, Label, Command)>,
     /// The commit in which each reservation was confirmed.
@@ -119,8 +138,11 @@ impl Checker {
             undone: BTreeSet::new(),
             unknown: BTreeSet::new(),
             turns: BTreeMap::new(),
+            event_ids: BTreeSet::new(),
             heard: Rc::default(),
             retired: BTreeSet::new(),
+            versions: BTreeMap::new(),
+            changed: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             key_used: BTreeMap::new(),
             sold: BTreeMap::new(),

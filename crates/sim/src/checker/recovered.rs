@@ -1,7 +1,7 @@
 //! Checks the state after a start: it must have everything that was durable and nothing else.
 
 use super::{Checked, Checker, broken};
-use stockhold_domain::{Instant, Label, Status};
+use stockhold_domain::{Hold, HoldDetails, Instant, Label, ReservationId, Status};
 use stockhold_embedded::stepped::Machine;
 
 impl Checker {
@@ -56,6 +56,7 @@ impl Checker {
             return broken("time", "the newest committed instant is no floor any more");
         }
         self.kept()?;
+        self.related()?;
         self.recount()
     }
 
@@ -72,12 +73,47 @@ impl Checker {
 
     /// Checks that everything that answers said is true, or was true before a later change.
     fn kept(&self) -> Checked {
-        for (id, (quantity, deadline)) in &self.acknowledged {
-            let Some(hold) = self.fold.holds.get(id) else {
+        for (id, version) in &self.acknowledged {
+            let (Some(hold), Some((quantity, deadline))) =
+                (self.fold.holds.get(id), self.versions.get(&(*id, *version)))
+            else {
                 return broken("S2", format!("{id} was acknowledged and is gone"));
             };
-            if hold.quantity() != *quantity || hold.expires_at < *deadline {
+            let changed = self.changed.get(id).copied().unwrap_or_default();
+            let other_units = changed.units <= *version && hold.quantity() != *quantity;
+            let earlier = changed.deadline <= *version && hold.expires_at < *deadline;
+            if hold.version < *version || other_units || earlier {
                 return broken("S2", format!("told {quantity} units until {deadline:?}: {hold:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that reservations which come from each other say so on both sides.
+    fn related(&self) -> Checked {
+        let names = |id: &ReservationId, is_related: &dyn Fn(&Hold) -> bool| {
+            self.fold.holds.get(id).is_some_and(is_related)
+        };
+        for (id, hold) in &self.fold.holds {
+            let HoldDetails {
+                split_from, split_into, merged_from, merged_into, replaces, replaced_by, ..
+            } = hold.details();
+            let agree = split_from.iter().all(|id| self.fold.holds.contains_key(id))
+                && split_into.iter().all(|part| names(part, &|part| part.details().split_from == Some(*id)))
+                && merged_from.iter().all(|source| {
+                    names(source, &|source| {
+                        source.status == Status::Cancelled && source.details().merged_into == Some(*id)
+                    })
+                })
+                && merged_into.iter().all(|id| self.fold.holds.contains_key(id))
+                && replaces.iter().all(|old| {
+                    names(old, &|old| old.status == Status::Expired && old.details().replaced_by == Some(*id))
+                })
+                && replaced_by.iter().all(|new| {
+                    names(new, &|new| new.status == Status::Confirmed && new.details().replaces == Some(*id))
+                });
+            if !agree {
+                return broken("S12", format!("its relations have only one side: {hold:?}"));
             }
         }
         Ok(())

@@ -4,9 +4,9 @@ use super::{SECOND, World};
 use crate::checker::{Checked, Condition, SentRequest};
 use crate::counters::Count;
 use crate::flaw::Flaw;
-use stockhold_domain::{Command, Envelope, Instant, Status};
+use crate::step::OpRequest;
+use stockhold_domain::{Command, Envelope, Instant};
 use stockhold_embedded::stepped::TraceEntry;
-use stockhold_store::conformance::Op;
 use stockhold_store::conformance::maker::{PRINCIPAL, reserve, reserve_for, set_stock};
 use stockhold_store::{Failure, Query, Request};
 
@@ -43,46 +43,29 @@ pub(super) struct Reply {
 }
 
 impl World {
-    pub(super) fn send(&mut self, op: &Op, key: Option<u16>) {
-        let envelope = self.envelope(op, key);
+    pub(super) fn send(&mut self, request: &OpRequest) {
+        let envelope = self.envelope(request);
         if envelope.key.is_some() {
             self.keyed.push(self.sent.len());
         }
         self.put(What::One(Box::new(envelope)));
     }
 
-    pub(super) fn send_all(&mut self, ops: &[(Op, Option<u16>)]) {
-        let envelopes = ops.iter().map(|(op, key)| self.envelope(op, *key)).collect();
+    pub(super) fn send_all(&mut self, requests: &[OpRequest]) {
+        let envelopes = requests.iter().map(|request| self.envelope(request)).collect();
         self.put(What::All(envelopes));
     }
 
-    fn envelope(&mut self, op: &Op, key: Option<u16>) -> Envelope {
-        let mut envelope = self.context.envelope(op);
-        self.aim(&mut envelope.command);
-        let Some(key) = key else { return Envelope { key: None, ..envelope } };
+    fn envelope(&mut self, request: &OpRequest) -> Envelope {
+        let mut envelope = self.context.envelope(&request.op);
+        self.aim(&mut envelope.command, request.aim);
+        let Some(key) = request.key else { return Envelope { key: None, ..envelope } };
         // Sometimes another principal sends the same request.
         let (principal, key) =
             if key.is_multiple_of(16) { (OTHER, key.saturating_add(1)) } else { (PRINCIPAL, key) };
         let Envelope { key, origin, .. } =
             self.maker.keyed_for(principal, &key.to_string(), envelope.command.clone());
         Envelope { key, origin, ..envelope }
-    }
-
-    /// Most commands name a reservation that they can change: one of the newest of these.
-    fn aim(&self, command: &mut Command) {
-        let (id, status) = match command {
-            Command::Confirm(confirm) => (&mut confirm.id, Status::Active),
-            Command::Release(release) => (&mut release.id, Status::Active),
-            Command::Extend(extend) => (&mut extend.id, Status::Active),
-            Command::Return(returned) => (&mut returned.id, Status::Confirmed),
-            _ => return,
-        };
-        let n = self.sent.len();
-        let holds = self.checker.durable().holds.values().rev().filter(|hold| hold.status == status);
-        let there: Vec<_> = holds.take(RECENT).map(|hold| hold.id).collect();
-        if !n.is_multiple_of(3) && !there.is_empty() {
-            *id = there[n / 3 % there.len()];
-        }
     }
 
     fn put(&mut self, what: What) {

@@ -1,6 +1,7 @@
 //! Executes the steps of a history one by one on one thread. It has the machine with its clock and disk, the network
 //! and the callers. Everything follows from the seed and the steps. It checks nothing itself; the checker does.
 
+mod aim;
 mod callers;
 mod faults;
 mod settle;
@@ -14,7 +15,7 @@ use crate::step::Step;
 use crate::trace::{Trace, TraceHash};
 use callers::{Reply, Sent};
 use std::collections::BTreeMap;
-use stockhold_domain::{Command, HoldLimits, Instant, ItemKey, Status};
+use stockhold_domain::{Command, Hold, HoldLimits, Instant, ItemKey, Status};
 use stockhold_embedded::stepped::{CommitStage, Disk, Machine, StartOptions, TraceEntry};
 use stockhold_store::conformance::{Maker, OpContext};
 
@@ -129,8 +130,8 @@ impl World {
 
     fn take(&mut self, step: &Step) -> Checked {
         match step {
-            Step::Send { op, key } => self.send(op, *key),
-            Step::SendAll(ops) => self.send_all(ops),
+            Step::Send(request) => self.send(request),
+            Step::SendAll(requests) => self.send_all(requests),
             Step::Retry(n) => self.retry(*n),
             Step::Request(n) => self.ask(*n),
             Step::Crowd(count) => return self.crowd(*count),
@@ -186,6 +187,9 @@ impl World {
                 self.machine.flush();
                 if !self.machine.seal_batch(self.clock.now()) {
                     return Ok(false);
+                }
+                if let Some(flaw) = self.flaw {
+                    flaw.falsify(self.machine.events_in_flight());
                 }
                 if self.flaw == Some(Flaw::LosesKeys) {
                     self.machine.lose_keys();
@@ -319,10 +323,12 @@ impl World {
         }
     }
 
-    /// The deadlines of active reservations, in the order of their ids.
+    /// The deadlines of active reservations, and the latest deadlines that their payment windows passed, in the order of
+    /// their ids.
     fn deadlines(&self) -> Vec<Instant> {
-        let holds = self.checker.durable().holds.values();
-        holds.filter(|hold| hold.status == Status::Active).map(|hold| hold.expires_at).collect()
+        let active = self.checker.durable().holds.values().filter(|hold| hold.status == Status::Active);
+        let passed = |hold: &Hold| Some(hold.terms.max_expires_at).filter(|cap| *cap < hold.expires_at);
+        active.flat_map(|hold| [Some(hold.expires_at), passed(hold)]).flatten().collect()
     }
 }
 
