@@ -31,11 +31,19 @@ event_types! {
     ReservationCancelled "reservation.cancelled" "A reservation was released.";
     ReservationExpired "reservation.expired" "The deadline of a reservation passed.";
     ReservationReturned "reservation.returned" "Sold units of a reservation came back.";
+    ReservationAmended "reservation.amended" "The lines, the deadline or the metadata of a reservation were changed.";
+    ReservationTransferred "reservation.transferred" "The owner, the customer or the session of a reservation was changed.";
+    ReservationSplit "reservation.split" "Lines of a reservation were moved into a new one. Both have this event.";
+    ReservationMerged "reservation.merged" "Reservations were merged into one. Each of them has this event.";
+    ReservationPaymentOpened "reservation.payment_opened" "A payment window of a reservation was opened or prolonged.";
+    ReservationPaymentClosed "reservation.payment_closed" "The payment window of a reservation was closed.";
+    ReservationReplaced "reservation.replaced" "A new reservation took the units of an expired one again.";
+    ReservationFulfilled "reservation.fulfilled" "Sold units of a reservation left the shelf.";
     StockSet "stock.set" "An item was created, or its settings were changed.";
     StockAdjusted "stock.adjusted" "The total of an item was changed by a difference.";
     StockDeleted "stock.deleted" "An item was deleted.";
     UnitsAdded "units.added" "Units with ids were added to an item.";
-    UnitsRetired "units.retired" "A unit with an id was retired.";
+    UnitsRetired "units.retired" "Units with ids were retired.";
     SalePaused "sale.paused" "The sale of an item, a location or everything was paused.";
     SaleResumed "sale.resumed" "The sale of an item, a location or everything was resumed.";
     AccessKeyCreated "access.key_created" "An API key was made.";
@@ -54,13 +62,21 @@ impl EventType {
                 HoldChange::Cancelled => Self::ReservationCancelled,
                 HoldChange::Expired => Self::ReservationExpired,
                 HoldChange::Returned { .. } => Self::ReservationReturned,
+                HoldChange::Amended { .. } => Self::ReservationAmended,
+                HoldChange::Transferred { .. } => Self::ReservationTransferred,
+                HoldChange::Split { .. } | HoldChange::CreatedBySplit => Self::ReservationSplit,
+                HoldChange::Merged { .. } | HoldChange::MergedAway => Self::ReservationMerged,
+                HoldChange::PaymentOpened { .. } => Self::ReservationPaymentOpened,
+                HoldChange::PaymentClosed { .. } => Self::ReservationPaymentClosed,
+                HoldChange::Replaced => Self::ReservationReplaced,
+                HoldChange::Fulfilled { .. } => Self::ReservationFulfilled,
             },
             Transition::Stock { change, .. } => match change {
                 StockChange::Set => Self::StockSet,
                 StockChange::Adjusted { .. } => Self::StockAdjusted,
                 StockChange::Deleted => Self::StockDeleted,
                 StockChange::UnitsAdded(_) => Self::UnitsAdded,
-                StockChange::UnitRetired(_) => Self::UnitsRetired,
+                StockChange::UnitsRetired(_) => Self::UnitsRetired,
             },
             Transition::Sale { paused: true, .. } => Self::SalePaused,
             Transition::Sale { paused: false, .. } => Self::SaleResumed,

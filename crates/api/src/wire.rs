@@ -1,11 +1,16 @@
 //! Answers and requests as those see them who speak to Stockhold: the shapes that [`crate::encode`] writes and
 //! [`crate::decode`] reads. Unknown fields are ignored, since the API may gain some.
 
+mod changes;
 mod event;
 mod many;
 mod units;
 
-pub use event::{Event, EventLine, NewUnit, Returned};
+pub use changes::{
+    AmendedLine, Amendment, Confirmation, Disposition, PaymentWindow, Recipient, ReturnFrom, ReturnedUnits,
+    Shipment,
+};
+pub use event::{Event, EventLine, EventParties, LineBefore, MovedLine, NewUnit};
 pub use many::{Command, CommandResult, Page, Stocked};
 pub use units::{PostedUnit, SeatLayout, SeatMap, SeatRow, Stands, Unit, UnitsAdded, Wish};
 
@@ -56,6 +61,28 @@ pub struct Reservation {
     pub session_id: Option<String>,
     /// The caller's own data.
     pub metadata: Option<serde_json::Value>,
+    /// Changes so far.
+    pub version: u64,
+    /// The latest payment window.
+    pub payment: Option<Payment>,
+    /// The reservation from which this one was split off.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub split_from: Option<ReservationId>,
+    /// The reservations that were split off.
+    #[serde(default, deserialize_with = "form::ids")]
+    pub split_into: Vec<ReservationId>,
+    /// The reservations that were merged into this one.
+    #[serde(default, deserialize_with = "form::ids")]
+    pub merged_from: Vec<ReservationId>,
+    /// The reservation that took the lines of this one.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub merged_into: Option<ReservationId>,
+    /// The expired reservation whose units this one took again.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub replaces: Option<ReservationId>,
+    /// The reservation that took the units again.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub replaced_by: Option<ReservationId>,
     /// The hold token, if the reserve asked for one.
     pub hold_token: Option<String>,
 }
@@ -74,6 +101,30 @@ pub enum Status {
     Expired,
 }
 
+/// A payment window of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Payment {
+    /// The payment, as the caller named it.
+    pub payment_id: String,
+    /// Whether the payment is under way.
+    pub state: PaymentState,
+    /// When the window ends.
+    #[serde(deserialize_with = "form::time")]
+    pub until: Instant,
+}
+
+/// The state of a payment window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PaymentState {
+    /// The payment is under way.
+    Open,
+    /// The reservation was confirmed, or the window was closed.
+    Closed,
+    /// The reservation expired in the window.
+    Lapsed,
+}
+
 /// One item of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Line {
@@ -87,6 +138,9 @@ pub struct Line {
     pub requested_quantity: u64,
     /// The item's sequence at the line's latest transition.
     pub sequence: Option<u64>,
+    /// Units that left the shelf and did not come back.
+    #[serde(default)]
+    pub fulfilled_quantity: u64,
     /// Units that came back after the sale.
     #[serde(default)]
     pub returned_quantity: u64,
@@ -102,6 +156,9 @@ pub struct LineUnit {
     pub unit_id: String,
     /// Its version at the line's latest transition of it.
     pub version: u64,
+    /// Whether it left the shelf.
+    #[serde(default)]
+    pub fulfilled: bool,
     /// Whether it came back after the sale.
     #[serde(default)]
     pub returned: bool,
@@ -120,8 +177,16 @@ pub struct Item {
     pub total_units: u64,
     /// Units sold, less returns.
     pub confirmed_sold: u64,
+    /// Sold units that have left the shelf.
+    pub fulfilled_units: u64,
+    /// Sold units that have not.
+    pub unfulfilled_units: u64,
+    /// Units on the shelf.
+    pub on_hand: u64,
     /// Units in active reservations.
     pub held_units: u64,
+    /// Those of them whose reservation has an open payment window.
+    pub held_under_payment: u64,
     /// Units kept from sale.
     pub safety_stock: u64,
     /// Available units.
@@ -138,6 +203,8 @@ pub struct Item {
     pub default_ttl_seconds: Option<u32>,
     /// Longest hold.
     pub max_hold_seconds: Option<u32>,
+    /// How long payment windows may keep a hold.
+    pub max_payment_seconds: Option<u32>,
     /// When it was created.
     #[serde(deserialize_with = "form::time")]
     pub created_at: Instant,
@@ -298,6 +365,12 @@ pub struct Stock {
     /// Units that exist. A new item that counts them needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_units: Option<u64>,
+    /// Units on the shelf, in place of `total_units`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_hand: Option<u64>,
+    /// The item's `fulfilled_units` as it was read before the count. An existing item needs it with `on_hand`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fulfilled_units_seen: Option<u64>,
     /// Whether units are counted or have ids. Counted when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<&'static str>,
@@ -310,6 +383,9 @@ pub struct Stock {
     /// Longest hold in seconds.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
     pub max_hold_seconds: Patch<u32>,
+    /// How long payment windows may keep a hold, in seconds.
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub max_payment_seconds: Patch<u32>,
     /// The caller's own data: an object.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
     pub metadata: Patch<serde_json::Value>,
@@ -329,6 +405,13 @@ mod form {
 
     pub(super) fn optional_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ReservationId>, D::Error> {
         id(from).map(Some)
+    }
+
+    pub(super) fn ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ReservationId>, D::Error> {
+        let texts = Vec::<Cow<'_, str>>::deserialize(from)?;
+        let read = |text: &Cow<'_, str>| crate::decode::uuid(text).map(ReservationId::from_u128);
+        let ids: Option<Vec<_>> = texts.iter().map(read).collect();
+        ids.ok_or_else(|| D::Error::custom("an id is no UUID"))
     }
 
     pub(super) fn event_id<'de, D: Deserializer<'de>>(from: D) -> Result<EventId, D::Error> {

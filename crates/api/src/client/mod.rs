@@ -5,6 +5,7 @@
 
 mod access;
 mod attempt;
+mod changes;
 mod lists;
 mod request;
 mod stream;
@@ -12,12 +13,13 @@ mod units;
 
 pub use access::ClientAccess;
 pub use attempt::{Error, Raw};
+pub use changes::Change;
 pub use lists::Listed;
 pub use stream::{EventStream, StreamedEvent};
 pub use units::UnitsListed;
 
 use crate::EventType;
-use crate::wire::{Availability, Item, RequestedLine, Reservation, Sale, Stock, Terms};
+use crate::wire::{Availability, Confirmation, Item, RequestedLine, Reservation, Sale, Stock, Terms};
 use attempt::Retrying;
 use request::Request;
 use serde::Serialize;
@@ -147,13 +149,8 @@ impl Client {
         order_id: Option<&str>,
         key: Option<&str>,
     ) -> Result<Reservation, Error> {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            order_id: Option<&'a str>,
-        }
-        let request = Request::new("POST", reservation(id, "/confirm")).json(&Body { order_id })?;
-        self.http.read(request.key(key)).await
+        let order_id = order_id.map(str::to_owned);
+        self.confirm_as(id, &Confirmation { order_id, ..Confirmation::default() }, key).await
     }
 
     /// Releases a hold. A repetition changes nothing, so it takes no key.
@@ -178,24 +175,6 @@ impl Client {
             ttl_seconds: u32,
         }
         let request = Request::new("POST", reservation(id, "/extend")).json(&Body { ttl_seconds })?;
-        self.http.read(request.key(key)).await
-    }
-
-    /// Returns sold units; without lines, all of them. A key is generated when none is given.
-    pub async fn return_units(
-        &self,
-        id: ReservationId,
-        lines: Option<&[RequestedLine]>,
-        reason: &str,
-        key: Option<&str>,
-    ) -> Result<Reservation, Error> {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            lines: Option<&'a [RequestedLine]>,
-            reason: &'a str,
-        }
-        let request = Request::new("POST", reservation(id, "/return")).json(&Body { lines, reason })?;
         self.http.read(request.key(key)).await
     }
 

@@ -49,9 +49,10 @@ impl Request {
         self
     }
 
-    /// Whether the request may be repeated.
+    /// Whether the request may be repeated. A precondition alone can't tell an earlier success of the same request from another
+    /// caller's change, but an idempotency key can.
     pub(super) fn repeatable(&self) -> bool {
-        self.if_match.is_none()
+        self.if_match.is_none() || self.key.is_some()
     }
 }
 

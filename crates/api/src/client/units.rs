@@ -3,10 +3,9 @@
 use super::attempt::Error;
 use super::lists::{History, push_page};
 use super::request::{Request, push_encoded, push_parameter};
-use super::{At, Client, reservation};
+use super::{At, Client};
 use crate::wire::{Event, Page, PostedUnit, Reservation, SeatMap, Terms, Unit, UnitsAdded, Wish};
 use serde::Serialize;
-use stockhold_domain::ReservationId;
 
 /// Selects units: those that match all given conditions, in claim order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,23 +82,6 @@ impl Client {
             terms: &'a Terms,
         }
         self.http.read(Request::new("POST", at.path("/reserve")).json(&Body { wish, terms })?.key(key)).await
-    }
-
-    /// Returns sold units by their ids, from any line. A key is generated when none is given.
-    pub async fn return_named(
-        &self,
-        id: ReservationId,
-        units: &[&str],
-        reason: &str,
-        key: Option<&str>,
-    ) -> Result<Reservation, Error> {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            units: &'a [&'a str],
-            reason: &'a str,
-        }
-        let request = Request::new("POST", reservation(id, "/return")).json(&Body { units, reason })?;
-        self.http.read(request.key(key)).await
     }
 }
 

@@ -4,8 +4,8 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, Flag, FulfilmentWord, JsonObject, Key, ModeWord, Overlap, Quantity, Rate, Stock, Text, Time,
-    Together, Ttl, given, setting,
+    Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, ModeWord, Overlap,
+    PaymentTtl, Quantity, Rate, ReturnFromWord, Stock, Text, Time, Together, Ttl, given, setting,
 };
 use super::metadata::Metadata;
 use super::terms::body_with_terms;
@@ -77,6 +77,10 @@ pub(super) struct LineBody {
 pub(super) struct ConfirmBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) order_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) payment_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) if_expired: Option<IfExpiredWord>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }
@@ -91,11 +95,80 @@ pub(super) struct ExtendBody<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct AmendBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) lines: Option<Vec<JsonObject<LineBody>>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) fulfilment: Option<FulfilmentWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) ttl_seconds: Option<Ttl>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) metadata: Option<Metadata>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TransferBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) owner_id: Option<Text>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) customer_id: Patch<Text>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) session_id: Patch<Text>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SplitBody<'a> {
+    pub(super) lines: Vec<JsonObject<LineBody>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MergeBody<'a> {
+    pub(super) from: Vec<Id>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PaymentBody<'a> {
+    pub(super) payment_id: Text,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) window_seconds: Option<PaymentTtl>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FulfilBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) lines: Option<Vec<JsonObject<LineBody>>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) units: Option<Vec<Text>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReturnBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) lines: Option<Vec<JsonObject<LineBody>>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) units: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) from: Option<ReturnFromWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) disposition: Option<DispositionWord>,
     pub(super) reason: Text,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
@@ -107,6 +180,10 @@ pub(super) struct StockBody {
     #[serde(default, deserialize_with = "given")]
     pub(super) total_units: Option<Stock>,
     #[serde(default, deserialize_with = "given")]
+    pub(super) on_hand: Option<Stock>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) fulfilled_units_seen: Option<Stock>,
+    #[serde(default, deserialize_with = "given")]
     pub(super) mode: Option<ModeWord>,
     #[serde(default, deserialize_with = "given")]
     pub(super) safety_stock: Option<Stock>,
@@ -114,6 +191,8 @@ pub(super) struct StockBody {
     pub(super) default_ttl_seconds: Patch<Ttl>,
     #[serde(default, deserialize_with = "setting")]
     pub(super) max_hold_seconds: Patch<Ttl>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) max_payment_seconds: Patch<PaymentTtl>,
     #[serde(default, deserialize_with = "setting")]
     pub(super) metadata: Patch<Metadata>,
 }

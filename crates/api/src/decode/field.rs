@@ -7,7 +7,13 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::{Fulfilment, Instant, Label, Mode, Patch, ReservationId, Seconds};
+use stockhold_domain::{
+    Disposition, Fulfilment, IfExpired, Instant, Label, Mode, Patch, ReservationId, ReturnFrom, Seconds,
+};
+
+/// The highest version that a request may name: numbers up to it are exact in every JSON reader. An item's version is about the time in
+/// microseconds, which is less for centuries.
+pub(crate) const MAX_VERSION: u64 = (1 << 53) - 1;
 
 /// A given field. `null` does not count as left out.
 pub(super) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -123,6 +129,16 @@ field! {
 }
 
 field! {
+    /// The length of a payment window, or the longest one.
+    PaymentTtl(Seconds), deserialize_u64, "a whole number of seconds from 1 to 604,800",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<PaymentTtl, E> {
+        let most = u64::from(stockhold_domain::limits::PAYMENT_CEILING_SECONDS);
+        let seconds = Seconds::new(number).ok().filter(|_| number <= most);
+        seconds.map(PaymentTtl).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+field! {
     /// Yes or no.
     Flag(bool), deserialize_bool, "true or false",
     fn visit_bool<E: Error>(self, yes: bool) -> Result<Flag, E> {
@@ -204,73 +220,59 @@ field! {
     }
 }
 
-/// What a command of a batch does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
-    Reserve,
-    Confirm,
-    Release,
-    Extend,
-    SetStock,
-    AdjustStock,
-}
-
-impl Op {
-    /// How it is written.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Reserve => "reserve",
-            Self::Confirm => "confirm",
-            Self::Release => "release",
-            Self::Extend => "extend",
-            Self::SetStock => "set_stock",
-            Self::AdjustStock => "adjust_stock",
-        }
-    }
-
-    /// Its fields, for error texts.
-    pub(super) fn fields(self) -> &'static str {
-        match self {
-            Self::Reserve => {
-                "`owner_id`, `lines`, `sku`, `location`, `quantity`, `units`, `adjacent`, `sections`, `min_together`, \
-                 `attributes`, `ttl_seconds`, `fulfilment`, `hold_token`, `channel`, `customer_id`, `session_id`, `metadata`, `idempotency_key`"
-            }
-            Self::Confirm => "`reservation_id`, `order_id`, `idempotency_key`",
-            Self::Release => "`reservation_id`, `reason`, `idempotency_key`",
-            Self::Extend => "`reservation_id`, `ttl_seconds`, `idempotency_key`",
-            Self::SetStock => {
-                "`sku`, `location`, `total_units`, `mode`, `safety_stock`, `default_ttl_seconds`, `max_hold_seconds`, `metadata`"
-            }
-            Self::AdjustStock => "`sku`, `location`, `delta`, `reason`, `idempotency_key`",
+field! {
+    /// What a confirm does when the reservation has expired.
+    #[derive(Default)]
+    IfExpiredWord(IfExpired), deserialize_str, "\"refuse\" or \"reacquire\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<IfExpiredWord, E> {
+        match word {
+            "refuse" => Ok(IfExpiredWord(IfExpired::Refuse)),
+            "reacquire" => Ok(IfExpiredWord(IfExpired::Reacquire)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Op {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Value;
-        impl Visitor<'_> for Value {
-            type Value = Op;
+field! {
+    /// The sold units that a return takes.
+    ReturnFromWord(ReturnFrom), deserialize_str, "\"unfulfilled\" or \"fulfilled\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<ReturnFromWord, E> {
+        ReturnFromWord::of(word).ok_or_else(|| E::invalid_value(Unexpected::Str(word), &self))
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "\"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\"",
-                )
-            }
-
-            fn visit_str<E: Error>(self, word: &str) -> Result<Op, E> {
-                match word {
-                    "reserve" => Ok(Op::Reserve),
-                    "confirm" => Ok(Op::Confirm),
-                    "release" => Ok(Op::Release),
-                    "extend" => Ok(Op::Extend),
-                    "set_stock" => Ok(Op::SetStock),
-                    "adjust_stock" => Ok(Op::AdjustStock),
-                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
-                }
-            }
+impl ReturnFromWord {
+    /// By its word.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        match word {
+            "unfulfilled" => Some(Self(ReturnFrom::Unfulfilled)),
+            "fulfilled" => Some(Self(ReturnFrom::Fulfilled)),
+            _ => None,
         }
-        from.deserialize_str(Value)
+    }
+}
+
+field! {
+    /// What becomes of returned units.
+    #[derive(Default)]
+    DispositionWord(Disposition), deserialize_str, "\"restock\" or \"write_off\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<DispositionWord, E> {
+        match word {
+            "restock" => Ok(DispositionWord(Disposition::Restock)),
+            "write_off" => Ok(DispositionWord(Disposition::WriteOff)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// The version that an item or a reservation must have.
+    Version(u64), deserialize_u64, "the version as it was read, a whole number from 1 to 9,007,199,254,740,991",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Version, E> {
+        if (1..=MAX_VERSION).contains(&number) {
+            return Ok(Version(number));
+        }
+        Err(E::invalid_value(Unexpected::Unsigned(number), &self))
     }
 }
 
@@ -294,6 +296,7 @@ const _: () = assert!(stockhold_service::MAX_RATE == 1_000_000);
 const _: () = assert!(stockhold_service::MAX_ROLL_OVERLAP_SECONDS == 2_592_000);
 const _: () = assert!(stockhold_domain::limits::TTL_MIN_SECONDS == 1);
 const _: () = assert!(stockhold_domain::limits::TTL_CEILING_SECONDS == 2_592_000);
+const _: () = assert!(stockhold_domain::limits::PAYMENT_CEILING_SECONDS == 604_800);
 
 /// An idempotency key. It is checked together with the header's.
 pub(super) struct Key<'a>(pub(super) Cow<'a, str>);

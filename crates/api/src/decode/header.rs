@@ -101,7 +101,7 @@ impl Match<'_> {
                 versions(&text).ok_or_else(|| {
                     let found = clip(&text);
                     let detail = format!(
-                        "must be the item's ETag with its quotation marks, like \"3\", or a list of them, or *, found {found}"
+                        "must be an ETag with its quotation marks, like \"3\", or a list of them, or *, found {found}"
                     );
                     Invalid::header(MATCH_POINTER, detail)
                 })
@@ -154,12 +154,8 @@ pub fn no_precondition(given: bool, none: bool) -> Result<(), Invalid> {
     if !given {
         return Ok(());
     }
-    let (pointer, who) = if none {
-        (NONE_MATCH_POINTER, "only where an item is set")
-    } else {
-        (MATCH_POINTER, "only where an item is set, adjusted or deleted")
-    };
-    Err(Invalid::header(pointer, format!("is read {who}: leave it out")))
+    let pointer = if none { NONE_MATCH_POINTER } else { MATCH_POINTER };
+    Err(Invalid::header(pointer, "is not read by this route: leave it out"))
 }
 
 /// Whether a `Content-Type` says JSON: `application/json` with any parameters.

@@ -7,6 +7,7 @@
 
 mod batch;
 mod body;
+mod command;
 mod explain;
 mod field;
 mod header;
@@ -14,12 +15,14 @@ mod keys;
 mod lists;
 mod metadata;
 mod path;
+mod reservation;
 mod terms;
 mod time;
 mod units;
 
 pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
 pub(crate) use explain::clip;
+pub(crate) use field::MAX_VERSION;
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
 pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};
 pub use lists::{
@@ -27,25 +30,27 @@ pub use lists::{
     reservations, shelf, stream,
 };
 pub(crate) use path::uuid;
+pub use reservation::{
+    amend, close_payment, confirm, extend, fulfil, merge, open_payment, release, reservation, return_units,
+    split, transfer,
+};
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 
 use units::LineUnits;
 
-use body::{
-    AdjustBody, BasketBody, ConfirmBody, ExtendBody, LineBody, ReserveBody, ReturnBody, SaleBody, StockBody,
-};
+use body::{AdjustBody, BasketBody, LineBody, ReserveBody, SaleBody, StockBody};
+use field::Stock;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 use stockhold_domain::limits::BASKET_LINES;
 use stockhold_domain::{
-    AdjustStock, Basket, BasketError, Command, Confirm, DeleteItem, Extend, FieldError, ItemKey, Label,
-    Release, RequestedLine, ReservationId, Reserve, ReserveTerms, Return, ReturnSelection, Scope, SetSale,
-    SetStock,
+    AdjustStock, Basket, BasketError, Command, DeleteItem, FieldError, ItemKey, Label, RequestedLine,
+    Reserve, ReserveTerms, Scope, SetSale, SetStock, ShelfCount,
 };
 
 /// Longest body of most routes in bytes.
 pub const BODY_BYTES: usize = 64 * 1024;
-/// Longest body of `POST /v1/reservations` and `POST /v1/availability` in bytes: 2,000 lines fit many times over.
+/// Longest body in bytes of the routes that take lines and of `POST /v1/availability`: 2,000 lines fit many times over.
 pub const BASKET_BODY_BYTES: usize = 1024 * 1024;
 /// Deepest nesting of a body; the body's own object is the first level.
 pub const JSON_DEPTH: usize = 32;
@@ -202,47 +207,6 @@ pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'
     Ok(Keyed { hold_token: is_set(body.hold_token), ..keyed(command, body.idempotency_key) })
 }
 
-/// `POST /v1/reservations/{id}/confirm`; an empty body is `{}`.
-pub fn confirm<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
-    let (id, body) = both(reservation(id, query), body::read_or_default::<ConfirmBody<'a>>(body))?;
-    let command = Command::Confirm(Confirm { id, order_id: body.order_id.map(|text| text.0) });
-    Ok(keyed(command, body.idempotency_key))
-}
-
-/// `POST /v1/reservations/{id}/extend`
-pub fn extend<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
-    let (id, body) = both(reservation(id, query), body::read::<ExtendBody<'a>>(body))?;
-    let command = Command::Extend(Extend { id, ttl: body.ttl_seconds.0 });
-    Ok(keyed(command, body.idempotency_key))
-}
-
-/// `POST /v1/reservations/{id}/return`; without `lines` and `units` everything is returned.
-pub fn return_units<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
-    let (id, body) = both(reservation(id, query), body::read::<ReturnBody<'a>>(body))?;
-    let selection = match (body.lines, body.units) {
-        (None, None) => ReturnSelection::All,
-        (Some(lines), None) => ReturnSelection::Lines(returned_lines(lines)?),
-        (None, Some(units)) => ReturnSelection::Units(units::named(units, "/units")?),
-        (Some(_), Some(_)) => {
-            return Err(Invalid::new("/units", "can't be combined with lines: send one of them"));
-        }
-    };
-    let command = Command::Return(Return { id, selection, reason: body.reason.0 });
-    Ok(keyed(command, body.idempotency_key))
-}
-
-/// `DELETE /v1/reservations/{id}?reason=`
-pub fn release(id: &str, query: Option<&str>) -> Result<Command, Invalid> {
-    let (id, [reason]) = both(path::reservation_id(id), path::query(query, ["reason"]))?;
-    Ok(Command::Release(Release { id, reason }))
-}
-
-/// `GET /v1/reservations/{id}` and `GET /v1/reservations/{id}/events`
-pub fn reservation(id: &str, query: Option<&str>) -> Result<ReservationId, Invalid> {
-    let (id, ()) = both(path::reservation_id(id), path::no_query(query))?;
-    Ok(id)
-}
-
 /// `GET /v1/inventory/{sku}?location=` and `GET /v1/inventory/{sku}/available?location=`
 pub fn item(sku: &str, query: Option<&str>) -> Result<ItemKey, Invalid> {
     let (sku, [location]) = both(path::label("/sku", sku), path::query(query, ["location"]))?;
@@ -264,14 +228,30 @@ pub fn set_stock(
     let ((item, expected), body) = both(target, body::read::<StockBody>(body))?;
     Ok(Command::SetStock(SetStock {
         item,
+        shelf: shelf_count(body.on_hand, body.fulfilled_units_seen)?,
         total_units: body.total_units.map(|units| units.0),
         mode: body.mode.map(|mode| mode.0),
         safety_stock: body.safety_stock.map(|units| units.0),
         default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
         max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
+        max_payment: body.max_payment_seconds.map(|ttl| ttl.0),
         metadata: body.metadata.map(|metadata| metadata.0),
         expected,
     }))
+}
+
+/// A count of the shelf, in place of a total.
+fn shelf_count(
+    on_hand: Option<Stock>,
+    fulfilled_units_seen: Option<Stock>,
+) -> Result<Option<ShelfCount>, Invalid> {
+    match (on_hand, fulfilled_units_seen) {
+        (None, Some(_)) => Err(Invalid::new("/fulfilled_units_seen", "is read only together with on_hand")),
+        (None, None) => Ok(None),
+        (Some(on_hand), seen) => {
+            Ok(Some(ShelfCount { on_hand: on_hand.0, fulfilled_seen: seen.map(|units| units.0) }))
+        }
+    }
 }
 
 /// `POST /v1/inventory/{sku}/adjust?location=`, with the value of `If-Match`.
@@ -351,18 +331,6 @@ fn parted(line: LineBody) -> (ItemKey, LineUnits) {
     let LineBody { sku, location, quantity, units, adjacent, sections, min_together, attributes } = line;
     let item = key_at(location.as_ref().map(|text| &text.0), &sku.0);
     (item, LineUnits { quantity, units, adjacent, sections, min_together, attributes })
-}
-
-/// Lines of a return. They can't select units as a reserve can.
-fn returned_lines(lines: Vec<field::JsonObject<LineBody>>) -> Result<Basket, Invalid> {
-    let lines: Vec<_> = lines.into_iter().map(|field::JsonObject(line)| parted(line)).collect();
-    for (number, (_, wish)) in lines.iter().enumerate() {
-        if let Some((name, _)) = wish.chosen().iter().find(|(_, given)| *given) {
-            let detail = "is not a field of a return: send quantity or units";
-            return Err(Invalid::new(format!("/lines/{number}/{name}"), detail));
-        }
-    }
-    basket_of(lines.into_iter())
 }
 
 fn basket_error(error: BasketError, pointer: &str) -> Invalid {

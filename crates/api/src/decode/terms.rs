@@ -1,6 +1,4 @@
-//! The optional terms of a reservation, which three request bodies have: a new term is added to [`body_with_terms!`] once.
-
-use stockhold_domain::OptionalTerms;
+//! The optional terms of a reservation, which two request bodies have: a new term is added to [`body_with_terms!`] once.
 
 /// Declares a request body with its own fields and those of the optional terms.
 macro_rules! body_with_terms {
@@ -33,15 +31,3 @@ macro_rules! body_with_terms {
     };
 }
 pub(super) use body_with_terms;
-
-/// The names of the terms that are present, for bodies that may not have them.
-pub(super) fn present(terms: &OptionalTerms) -> impl Iterator<Item = (&'static str, bool)> {
-    let OptionalTerms { channel, customer_id, session_id, metadata } = terms;
-    [
-        ("channel", channel.is_some()),
-        ("customer_id", customer_id.is_some()),
-        ("session_id", session_id.is_some()),
-        ("metadata", metadata.is_some()),
-    ]
-    .into_iter()
-}

@@ -2,12 +2,13 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{item, keys, status, text_of, units};
+use super::{item, keys, put_related, status, text_of, units};
 use crate::EventType;
 use stockhold_domain::{
-    Event, Hold, HoldChange, Label, Line, Mode, RecordChange, RequestId, Scope, StockChange, StockCounters,
-    Trace, Transition,
+    Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
+    RequestId, Scope, StockChange, StockCounters, Trace, Transition,
 };
+use stockhold_service::KeyId;
 use stockhold_store::EventRow;
 
 /// The event's type, for example `reservation.created`. Events without a type are shown to nobody.
@@ -39,7 +40,9 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                     object.text("reason", reason.as_str());
                 }
                 StockChange::UnitsAdded(all) => units::new(object.value("units"), all),
-                StockChange::UnitRetired(unit) => object.text("unit_id", unit.as_str()),
+                StockChange::UnitsRetired(units) => {
+                    array(object.value("unit_ids"), &**units, |out, unit| put_text(out, unit.as_str()));
+                }
             }
             item(object.value("item"), after);
         }
@@ -62,6 +65,9 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
         object.uuid("previous_event_id", previous.as_u128());
     }
     object.text("actor", event.origin.actor.as_str());
+    if let Some(id) = event.origin.key_id {
+        object.text("actor_key_id", &KeyId::from_u128(id).to_string());
+    }
     match &event.origin.request_id {
         RequestId::Made(bits) => object.uuid("request_id", *bits),
         RequestId::Given(text) => object.text("request_id", text.as_str()),
@@ -79,39 +85,122 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[S
     object.number("quantity", hold.quantity());
     array(object.value("lines"), hold.lines.iter().zip(figures), put_line);
     object.time("expires_at", hold.expires_at);
+    object.number("version", hold.version);
     let closing = hold.closing.as_deref();
     match change {
-        HoldChange::Created => {
+        HoldChange::Created | HoldChange::CreatedBySplit => {
             object.time("max_expires_at", hold.terms.max_expires_at);
             put_optional_terms(object, hold.terms.reserve.optional.as_deref());
+            put_related(object, hold.details());
         }
         HoldChange::Extended | HoldChange::Expired => {}
         HoldChange::Confirmed => {
             let order_id = closing.and_then(|closing| closing.order_id.as_ref());
             object.optional_text("order_id", order_id.map(Label::as_str));
+            let payment = hold.details().payment.as_ref();
+            object.optional_text("payment_id", payment.map(|payment| payment.id.as_str()));
         }
         HoldChange::Cancelled => {
             let reason = closing.and_then(|closing| closing.reason.as_ref());
             object.optional_text("reason", reason.map(Label::as_str));
         }
-        HoldChange::Returned { quantities, units, reason } => {
-            let back = hold.lines.iter().zip(quantities).enumerate();
-            let back = back.filter(|(_, (_, quantity))| **quantity > 0);
-            array(object.value("returned"), back, |out, (number, (line, quantity))| {
-                let mut object = Object::open(out);
-                text_of(&mut object, &line.item);
-                object.number("quantity", u64::from(*quantity));
-                if let Some(places) = units.get(number).filter(|_| line.units.is_some()) {
-                    let unit = |place: &u32| line.units().get(usize::try_from(*place).ok()?);
-                    array(object.value("units"), places.iter().filter_map(unit), |out, unit| {
-                        put_text(out, unit.id.as_str());
-                    });
-                }
-                object.close();
-            });
+        HoldChange::Amended { lines } => {
+            put_lines_before(object, hold, lines);
+            object.time("max_expires_at", hold.terms.max_expires_at);
+            put_optional_terms(object, hold.terms.reserve.optional.as_deref());
+        }
+        HoldChange::Split { lines, into } => {
+            put_lines_before(object, hold, lines);
+            object.uuid("split_into", into.as_u128());
+        }
+        HoldChange::Merged { lines, from } => {
+            put_lines_before(object, hold, lines);
+            array(object.value("merged_from"), &**from, |out, id| put_text(out, &id.to_string()));
+        }
+        HoldChange::MergedAway | HoldChange::Replaced => put_related(object, hold.details()),
+        HoldChange::Transferred { from } => {
+            put_parties(object.value("from"), from);
+            let optional = hold.terms.reserve.optional.as_deref();
+            let to = Parties {
+                owner_id: hold.terms.reserve.owner_id.clone(),
+                customer_id: optional.and_then(|optional| optional.customer_id.clone()),
+                session_id: optional.and_then(|optional| optional.session_id.clone()),
+            };
+            put_parties(object.value("to"), &to);
+        }
+        HoldChange::PaymentOpened { .. } => put_payment(object, hold),
+        HoldChange::PaymentClosed { reason } => {
+            put_payment(object, hold);
+            object.optional_text("reason", reason.as_ref().map(Label::as_str));
+        }
+        HoldChange::Fulfilled { lines } => put_moved(object.value("fulfilled"), hold, lines, &[]),
+        HoldChange::Returned { lines, fulfilled, disposition, reason } => {
+            put_moved(object.value("returned"), hold, lines, fulfilled);
+            object.word("disposition", disposition_name(*disposition));
             object.text("reason", reason.as_str());
         }
     }
+}
+
+/// A disposition as requests and events name it.
+pub(crate) fn disposition_name(disposition: Disposition) -> &'static str {
+    match disposition {
+        Disposition::Restock => "restock",
+        Disposition::WriteOff => "write_off",
+    }
+}
+
+fn put_payment(object: &mut Object<'_>, hold: &Hold) {
+    if let Some(payment) = &hold.details().payment {
+        object.text("payment_id", payment.id.as_str());
+        object.time("until", payment.until);
+    }
+}
+
+fn put_parties(out: &mut Vec<u8>, parties: &Parties) {
+    let mut object = Object::open(out);
+    object.text("owner_id", parties.owner_id.as_str());
+    object.optional_text("customer_id", parties.customer_id.as_ref().map(Label::as_str));
+    object.optional_text("session_id", parties.session_id.as_ref().map(Label::as_str));
+    object.close();
+}
+
+/// The lines before the event. New lines are not among them.
+fn put_lines_before(object: &mut Object<'_>, hold: &Hold, changes: &[LineChange]) {
+    let lines = hold.lines.iter().zip(changes).filter(|(_, change)| change.quantity_before > 0);
+    array(object.value("lines_before"), lines, |out, (line, change)| {
+        let mut object = Object::open(out);
+        text_of(&mut object, &line.item);
+        object.number("quantity", u64::from(change.quantity_before));
+        if line.units.is_some() {
+            let kept = line.units().iter().take(usize::try_from(change.kept).unwrap_or(usize::MAX));
+            array(object.value("units"), kept.chain(&*change.released), |out, unit| {
+                put_text(out, unit.id.as_str());
+            });
+        }
+        object.close();
+    });
+}
+
+/// The units that an event moved, line by line, with how many of them had been fulfilled.
+fn put_moved(out: &mut Vec<u8>, hold: &Hold, moved: &[MovedUnits], fulfilled: &[u32]) {
+    let fulfilled = fulfilled.iter().copied().chain(std::iter::repeat(0));
+    let lines = hold.lines.iter().zip(moved).zip(fulfilled).filter(|((_, moved), _)| moved.quantity > 0);
+    array(out, lines, |out, ((line, moved), fulfilled)| {
+        let mut object = Object::open(out);
+        text_of(&mut object, &line.item);
+        object.number("quantity", u64::from(moved.quantity));
+        if fulfilled > 0 {
+            object.number("fulfilled_quantity", u64::from(fulfilled));
+        }
+        if line.units.is_some() {
+            let unit = |place: &u32| line.units().get(usize::try_from(*place).ok()?);
+            array(object.value("units"), moved.places.iter().filter_map(unit), |out, unit| {
+                put_text(out, unit.id.as_str());
+            });
+        }
+        object.close();
+    });
 }
 
 fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
@@ -119,6 +208,9 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
     text_of(&mut object, &line.item);
     object.number("quantity", u64::from(line.quantity));
     object.number("requested_quantity", u64::from(line.requested));
+    if line.fulfilled > 0 {
+        object.number("fulfilled_quantity", u64::from(line.fulfilled));
+    }
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
     }
@@ -136,7 +228,9 @@ fn put_figures(object: &mut Object<'_>, figures: &StockCounters, counted: bool) 
     }
     object.number("total_units", figures.total_units);
     object.number("confirmed_sold", figures.confirmed_sold);
+    object.number("fulfilled_units", figures.fulfilled);
     object.number("held_units", figures.held);
+    object.number("held_under_payment", figures.held_under_payment);
     object.number("active_reservations", figures.active);
 }
 

@@ -15,10 +15,13 @@ mod units;
 pub use event::{event, event_type, traceparent};
 pub use keys::{key, new_key};
 pub use list::{List, result_item, result_nothing, result_problem, result_reservation, unknown_item};
+pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
 
 use json::{Object, array};
-use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Line, Mode, Scope, Status};
+use stockhold_domain::{
+    Hold, HoldDetails, Instant, Item, ItemKey, Label, Line, Mode, PaymentState, ReservationId, Scope, Status,
+};
 use terms::put_optional_terms;
 
 /// A reservation.
@@ -46,8 +49,48 @@ pub fn reservation_with_token(out: &mut Vec<u8>, hold: &Hold, hold_token: Option
         object.optional_text("order_id", closing.order_id.as_ref().map(Label::as_str));
     }
     put_optional_terms(&mut object, hold.terms.reserve.optional.as_deref());
+    object.number("version", hold.version);
+    let details = hold.details();
+    if let Some(payment) = &details.payment {
+        let mut payment_object = Object::open(object.value("payment"));
+        payment_object.text("payment_id", payment.id.as_str());
+        payment_object.word("state", payment_state(payment.state));
+        payment_object.time("until", payment.until);
+        payment_object.close();
+    }
+    put_related(&mut object, details);
     object.optional_text("hold_token", hold_token);
     object.close();
+}
+
+/// The state of a payment as answers name it.
+fn payment_state(state: PaymentState) -> &'static str {
+    match state {
+        PaymentState::Open => "open",
+        // The reservation's status tells a payment that was completed from one that was given up.
+        PaymentState::Closed | PaymentState::Completed => "closed",
+        PaymentState::Lapsed => "lapsed",
+    }
+}
+
+/// The relations of a reservation to others.
+fn put_related(object: &mut Object<'_>, details: &HoldDetails) {
+    let put_id = |out: &mut Vec<u8>, id: &ReservationId| json::put_text(out, &id.to_string());
+    for (name, id) in [
+        ("split_from", details.split_from),
+        ("merged_into", details.merged_into),
+        ("replaces", details.replaces),
+        ("replaced_by", details.replaced_by),
+    ] {
+        if let Some(id) = id {
+            object.uuid(name, id.as_u128());
+        }
+    }
+    for (name, ids) in [("split_into", &details.split_into), ("merged_from", &details.merged_from)] {
+        if !ids.is_empty() {
+            array(object.value(name), ids, put_id);
+        }
+    }
 }
 
 fn line(out: &mut Vec<u8>, line: &Line) {
@@ -58,6 +101,9 @@ fn line(out: &mut Vec<u8>, line: &Line) {
     object.number("requested_quantity", u64::from(line.requested));
     if line.units.is_none() {
         object.number("sequence", line.sequence);
+    }
+    if line.fulfilled > 0 {
+        object.number("fulfilled_quantity", u64::from(line.fulfilled));
     }
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
@@ -89,7 +135,11 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     object.word("mode", mode_name(item.mode));
     object.number("total_units", item.figures.total_units);
     object.number("confirmed_sold", item.figures.confirmed_sold);
+    object.number("fulfilled_units", item.figures.fulfilled);
+    object.number("unfulfilled_units", item.figures.confirmed_sold.saturating_sub(item.figures.fulfilled));
+    object.number("on_hand", item.figures.total_units.saturating_sub(item.figures.fulfilled));
     object.number("held_units", item.figures.held);
+    object.number("held_under_payment", item.figures.held_under_payment);
     object.number("safety_stock", item.settings.safety_stock);
     object.number("available", item.available());
     object.number("active_reservations", item.figures.active);
@@ -103,6 +153,9 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     }
     if let Some(ttl) = item.settings.max_hold {
         object.number("max_hold_seconds", u64::from(ttl.get()));
+    }
+    if let Some(longest) = item.settings.max_payment {
+        object.number("max_payment_seconds", u64::from(longest.get()));
     }
     object.time("created_at", item.created_at);
     object.time("updated_at", item.figures.at);

@@ -10,6 +10,9 @@ pub(super) fn of_line(out: &mut Vec<u8>, units: &[LineUnit]) {
         let mut object = Object::open(out);
         object.text("unit_id", unit.id.as_str());
         object.number("version", unit.version);
+        if unit.fulfilled {
+            object.flag("fulfilled", true);
+        }
         if unit.returned {
             object.flag("returned", true);
         }
@@ -21,20 +24,25 @@ pub(super) fn of_line(out: &mut Vec<u8>, units: &[LineUnit]) {
 pub fn unit(out: &mut Vec<u8>, unit: &Unit, shows_holder: bool) {
     let mut object = Object::open(out);
     object.text("unit_id", unit.id.as_str());
-    object.word(
-        "status",
-        match unit.status {
-            UnitStatus::Available => "available",
-            UnitStatus::Held(_) => "held",
-            UnitStatus::Sold(_) => "sold",
-        },
-    );
+    object.word("status", status_name(unit.status));
+    if matches!(unit.status, UnitStatus::Fulfilled(_)) {
+        object.flag("fulfilled", true);
+    }
     object.number("version", unit.version);
     place(&mut object, &unit.place);
     if let Some(id) = unit.status.holder().filter(|_| shows_holder) {
         object.uuid("reservation_id", id.as_u128());
     }
     object.close();
+}
+
+/// A unit's status as answers name it. A unit that left the shelf is still sold.
+pub(crate) fn status_name(status: UnitStatus) -> &'static str {
+    match status {
+        UnitStatus::Available => "available",
+        UnitStatus::Held(_) => "held",
+        UnitStatus::Sold(_) | UnitStatus::Fulfilled(_) => "sold",
+    }
 }
 
 /// Units that an event added.
@@ -201,14 +209,7 @@ mod tests {
         };
         pool.add((0..203).map(unit).collect());
         pool.retire(&label("1"));
-        let figures = StockCounters {
-            total_units: 202,
-            confirmed_sold: 0,
-            held: 0,
-            active: 0,
-            sequence: 0,
-            at: Instant::default(),
-        };
+        let figures = StockCounters { total_units: 202, ..StockCounters::none(Instant::default()) };
         let item = Item {
             key: ItemKey::new(&label("here"), &label("hall")),
             mode: Mode::Units,
@@ -226,7 +227,7 @@ mod tests {
             .map(|n| match status(n) {
                 UnitStatus::Available => Stands::Available,
                 UnitStatus::Held(_) => Stands::Held,
-                UnitStatus::Sold(_) => Stands::Sold,
+                UnitStatus::Sold(_) | UnitStatus::Fulfilled(_) => Stands::Sold,
             })
             .collect();
         assert_eq!(read.stands(), expected);

@@ -6,13 +6,14 @@ use super::schema::{
     time, units, uuid, word,
 };
 use serde_json::{Value, json};
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION, SECTIONS};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION, RELATED_RESERVATIONS, SECTIONS};
 
 /// All of them, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("Reservation", reservation()),
         ("ReservationLine", line()),
+        ("Payment", payment()),
         ("Item", item()),
         ("Availability", availability()),
         ("Sale", sale()),
@@ -68,11 +69,41 @@ fn reservation() -> Value {
             maybe("closed_at", time("When its final state was reached.")),
             maybe("close_reason", label("Why it was released, as the caller said it.")),
             maybe("order_id", label("The order that it became.")),
+            always("version", counter("+1 for each change of the reservation, from 1; the `ETag`.")),
+            maybe("payment", named("Payment")),
+            maybe("split_from", uuid("The reservation from which this one was split off.")),
+            maybe("split_into", related("The reservations that were split off.")),
+            maybe("merged_from", related("The reservations that were merged into this one.")),
+            maybe("merged_into", uuid("The reservation that took the lines of this one.")),
+            maybe("replaces", uuid("The expired reservation whose units this one took again.")),
+            maybe("replaced_by", uuid("The reservation that took the units again after the deadline.")),
             maybe("channel", label("The sales channel.")),
             maybe("customer_id", label("The buyer.")),
             maybe("session_id", label("The buyer's session.")),
             maybe("metadata", metadata()),
             maybe("hold_token", hold_token()),
+        ],
+    )
+}
+
+fn related(description: &str) -> Value {
+    array(uuid("A reservation."), 1, RELATED_RESERVATIONS, description)
+}
+
+fn payment() -> Value {
+    object(
+        "The latest payment window of a reservation.",
+        vec![
+            always("payment_id", label("The payment, as the caller named it.")),
+            always(
+                "state",
+                word(
+                    &["open", "closed", "lapsed"],
+                    "`open`: the payment is under way. `closed`: the reservation was confirmed, or the window was closed. \
+                     `lapsed`: the reservation expired in the window.",
+                ),
+            ),
+            always("until", time("When the window ends.")),
         ],
     )
 }
@@ -98,6 +129,10 @@ fn line() -> Value {
             always("requested_quantity", quantity("Requested units.")),
             maybe("sequence", counter("The item's sequence at the line's latest transition.")),
             maybe(
+                "fulfilled_quantity",
+                quantity("Units that left the shelf and did not come back; absent when none did."),
+            ),
+            maybe(
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),
             ),
@@ -115,6 +150,7 @@ fn line_unit() -> Value {
         vec![
             always("unit_id", label("Its id.")),
             always("version", counter("Its version at the line's latest transition of it.")),
+            maybe("fulfilled", flag("It left the shelf; absent when it did not.")),
             maybe("returned", flag("It came back after the sale; absent when it did not.")),
         ],
     )
@@ -149,6 +185,7 @@ fn unit() -> Value {
     let mut members = vec![
         always("unit_id", label("Its id.")),
         always("status", word(&["available", "held", "sold"], "Where it stands.")),
+        maybe("fulfilled", flag("`true` when it is sold and has left the shelf.")),
         always("version", counter("Its transitions so far: +1 for each, without gaps.")),
     ];
     members.extend(place());
@@ -233,7 +270,17 @@ fn item() -> Value {
             always("mode", word(&["counted", "units"], "Whether units are counted or have ids.")),
             always("total_units", units("Units that exist.")),
             always("confirmed_sold", units("Units sold, less returns.")),
+            always("fulfilled_units", units("Sold units that have left the shelf.")),
+            always(
+                "unfulfilled_units",
+                units("Sold units that have not left the shelf: `confirmed_sold` − `fulfilled_units`."),
+            ),
+            always("on_hand", units("Units on the shelf: `total_units` − `fulfilled_units`.")),
             always("held_units", units("Units in active reservations.")),
+            always(
+                "held_under_payment",
+                units("Those of `held_units` whose reservation has an open payment window."),
+            ),
             always("safety_stock", units("Units kept from sale.")),
             always("available", units("Units that a reserve can have now.")),
             always("active_reservations", counter("Active reservations with a line on the item.")),
@@ -248,6 +295,10 @@ fn item() -> Value {
                 seconds("Time to live of a hold that names none, if the item has one of its own."),
             ),
             maybe("max_hold_seconds", seconds("Longest hold, if the item has one of its own.")),
+            maybe(
+                "max_payment_seconds",
+                seconds("How long payment windows may keep a hold, if the item has a limit of its own."),
+            ),
             always("created_at", time("When it was created.")),
             always("updated_at", time("When its figures last changed.")),
             maybe("metadata", metadata()),

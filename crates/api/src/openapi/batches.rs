@@ -2,21 +2,23 @@
 
 use super::operation::Operation;
 use super::problems;
-use super::requests::{adjust_members, basket, order, single, stock_members, ttl};
+use super::requests::{
+    PARTIES, adjust_members, amend_members, at_least_one, basket, confirm_members, merge_members, parties,
+    payment_members, return_members, sale_members, single, split_members, stock_members, ttl, with_count,
+};
 use super::reservations::example;
 use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
 use super::schema::{
-    Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, object, uuid,
-    with,
+    Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, uuid, with,
 };
-use crate::decode::{COMMANDS, ITEMS};
+use crate::decode::{COMMANDS, ITEMS, MAX_VERSION};
 use crate::encode;
 use crate::problem::Reason;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 20] = [
+const REFUSALS: [Reason; 26] = [
     Reason::InvalidRequest,
     Reason::Forbidden,
     Reason::UnknownItem,
@@ -28,6 +30,12 @@ const REFUSALS: [Reason; 20] = [
     Reason::ReservationExpired,
     Reason::ReservationCancelled,
     Reason::ReservationConfirmed,
+    Reason::ReservationNotConfirmed,
+    Reason::PaymentInProgress,
+    Reason::SplitExceedsHeld,
+    Reason::FulfilExceedsSold,
+    Reason::ReturnExceedsSold,
+    Reason::PreconditionFailed,
     Reason::ExtensionLimit,
     Reason::IdempotencyMismatch,
     Reason::ModeMismatch,
@@ -51,7 +59,8 @@ pub(super) fn of_items() -> Vec<Operation> {
 
 /// Their schemas, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    vec![
+    let mut all = commands_by_name();
+    all.extend([
         (
             "CommandsRequest",
             closed(
@@ -60,36 +69,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             ),
         ),
         ("Command", command()),
-        ("ReserveCommand", op("reserve", "Hold units of one item.", single())),
-        ("BasketCommand", op("reserve", "Hold units of several items.", basket())),
-        (
-            "ConfirmCommand",
-            on_one("confirm", "Sell a reservation's units.", vec![maybe("order_id", order())]),
-        ),
-        (
-            "ReleaseCommand",
-            on_one(
-                "release",
-                "Give a reservation's units back.",
-                vec![maybe("reason", label("Why, kept as `close_reason`."))],
-            ),
-        ),
-        (
-            "ExtendCommand",
-            on_one("extend", "Keep a reservation for longer.", vec![always("ttl_seconds", ttl())]),
-        ),
-        (
-            "SetStockCommand",
-            on_item(
-                "set_stock",
-                "Create an item, or change its stock and settings.",
-                stock_members(metadata()),
-            ),
-        ),
-        (
-            "AdjustStockCommand",
-            on_item("adjust_stock", "Change an item's total by a difference.", adjust_members()),
-        ),
         (
             "CommandsAnswer",
             object(
@@ -141,6 +120,70 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 ],
             ),
         ),
+    ]);
+    all
+}
+
+/// Each command, by the name of its schema.
+fn commands_by_name() -> Vec<(&'static str, Value)> {
+    vec![
+        ("ReserveCommand", op("reserve", "Hold units of one item.", single())),
+        ("BasketCommand", op("reserve", "Hold units of several items.", basket())),
+        ("ConfirmCommand", on_one("confirm", "Sell a reservation's units.", confirm_members())),
+        (
+            "ReleaseCommand",
+            on_one(
+                "release",
+                "Give a reservation's units back.",
+                vec![maybe("reason", label("Why, kept as `close_reason`."))],
+            ),
+        ),
+        (
+            "ExtendCommand",
+            on_one("extend", "Keep a reservation for longer.", vec![always("ttl_seconds", ttl())]),
+        ),
+        ("AmendCommand", on_one_version("amend", "Change a reservation.", amend_members())),
+        (
+            "TransferCommand",
+            at_least_one(
+                on_one_version("transfer", "Give a reservation to another owner or customer.", parties()),
+                PARTIES,
+            ),
+        ),
+        ("SplitCommand", on_one_version("split", "Move units into a new reservation.", split_members())),
+        ("MergeCommand", on_one_version("merge", "Add the lines of other reservations.", merge_members())),
+        (
+            "OpenPaymentCommand",
+            on_one_version("open_payment", "Keep a reservation while it is paid for.", payment_members()),
+        ),
+        (
+            "ClosePaymentCommand",
+            on_one(
+                "close_payment",
+                "End the payment window of a reservation.",
+                vec![
+                    maybe("payment_id", label("The payment. Default: that of the open window.")),
+                    maybe("reason", label("Why, for the record.")),
+                ],
+            ),
+        ),
+        (
+            "FulfilCommand",
+            on_one("fulfil", "Record that sold units left the shelf.", sale_members("fulfilled")),
+        ),
+        ("ReturnCommand", on_one("return", "Take back sold units.", return_members())),
+        (
+            "SetStockCommand",
+            with_count(on_item(
+                "set_stock",
+                "Create an item, or change its stock and settings.",
+                stock_members(),
+            )),
+        ),
+        (
+            "AdjustStockCommand",
+            on_item("adjust_stock", "Change an item's total by a difference.", adjust_members()),
+        ),
     ]
 }
 
@@ -151,6 +194,14 @@ fn command() -> Value {
         "ConfirmCommand",
         "ReleaseCommand",
         "ExtendCommand",
+        "AmendCommand",
+        "TransferCommand",
+        "SplitCommand",
+        "MergeCommand",
+        "OpenPaymentCommand",
+        "ClosePaymentCommand",
+        "FulfilCommand",
+        "ReturnCommand",
         "SetStockCommand",
         "AdjustStockCommand",
     ];
@@ -175,11 +226,30 @@ fn on_one(word: &str, description: &str, members: Vec<Member>) -> Value {
     op(word, description, all)
 }
 
+/// The same with the version that the reservation must have.
+fn on_one_version(word: &str, description: &str, mut members: Vec<Member>) -> Value {
+    members.push(if_version());
+    on_one(word, description, members)
+}
+
+/// In place of the header `If-Match`.
+fn if_version() -> Member {
+    maybe(
+        "if_version",
+        integer(
+            1,
+            MAX_VERSION,
+            "The version that it must have, in place of `If-Match`. With another version the answer is `precondition_failed`.",
+        ),
+    )
+}
+
 /// A command on an item.
 fn on_item(word: &str, description: &str, members: Vec<Member>) -> Value {
     let mut all =
         vec![always("sku", label("The item's SKU.")), maybe("location", location("Where it is stocked."))];
     all.extend(members);
+    all.push(if_version());
     op(word, description, all)
 }
 
@@ -192,13 +262,17 @@ fn result() -> Value {
                 integer(
                     200,
                     599,
-                    "The status that the single route would have had; 201 for every reserve and for an item that was created.",
+                    "The status that the single route would have had; 201 for every reserve and split and for an item that was created.",
                 ),
             ),
             maybe("replayed", flag("True when its key was used before: nothing was done again.")),
             maybe(
                 "reservation",
-                with(named("Reservation"), "description", "When a reserve, confirm or extend took effect."),
+                with(
+                    named("Reservation"),
+                    "description",
+                    "When a command on a reservation took effect: the reservation after it, or the new one of a reserve or a split.",
+                ),
             ),
             maybe(
                 "item",
@@ -224,7 +298,7 @@ fn commands() -> Operation {
     });
     Operation::of(RouteId::RunCommands)
         .requests(json!({
-            "mixed": example("A stock that is set, one that is adjusted, two reserves, an extend, a confirm and a release", json!({
+            "mixed": example("Commands on stock and on reservations", json!({
                 "commands": [
                     { "op": "set_stock", "sku": "tea", "total_units": 120 },
                     { "op": "adjust_stock", "sku": "tea", "delta": -3, "reason": "broken", "idempotency_key": "count-7" },
@@ -233,6 +307,7 @@ fn commands() -> Operation {
                         { "sku": "tea", "quantity": 2 }, { "sku": "cup", "location": "hub-9" },
                     ] },
                     { "op": "extend", "reservation_id": id, "ttl_seconds": 600 },
+                    { "op": "amend", "reservation_id": id, "lines": [{ "sku": "tea", "quantity": 3 }], "if_version": 2 },
                     { "op": "confirm", "reservation_id": id, "order_id": "order-1001" },
                     { "op": "release", "reservation_id": other, "reason": "cart emptied" },
                 ],

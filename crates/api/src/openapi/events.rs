@@ -13,7 +13,7 @@ use crate::decode::{EVENTS_EXAMINED, PAGE_LIMIT};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, MERGE_SOURCES};
 use stockhold_domain::{Scope, StockChange, Transition};
 
 /// The types that begin with one of these words.
@@ -42,21 +42,14 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("KeyEvent", of_key()),
         ("EventLine", line()),
         ("EventItem", figures("An item as it is after the event.", Vec::new())),
-        (
-            "ReturnedLine",
-            object(
-                "Units that came back.",
-                vec![
-                    always("sku", label("What.")),
-                    always("location", label("Where.")),
-                    always("quantity", quantity("Units.")),
-                    maybe(
-                        "units",
-                        array(label("A unit's id."), 1, usize::MAX, "Where units have ids: which came back."),
-                    ),
-                ],
-            ),
-        ),
+        ("LineBefore", moved_line("A line as it was before the event.", "which units it had")),
+        ("EventParties", parties()),
+        ("MovedLine", {
+            let mut line = moved_line("Units that the event moved.", "which units");
+            line["properties"]["fulfilled_quantity"] =
+                quantity("When returned: those of them that had left the shelf; absent when none had.");
+            line
+        }),
         ("NewUnit", {
             let mut members = vec![always("unit_id", label("Its id."))];
             members.extend(super::answers::place());
@@ -101,6 +94,7 @@ fn framed(description: &str, subjects: &[&str], own: Vec<Member>) -> Value {
     members.extend([
         maybe("previous_event_id", uuid("The reservation's event before this one.")),
         always("actor", label("Who asked.")),
+        maybe("actor_key_id", super::keys::key_id("The API key that the caller used, if it used one.")),
         always("request_id", label("What the request was called.")),
         maybe("traceparent", text("The caller's W3C trace context.")),
     ]);
@@ -116,23 +110,82 @@ fn of_reservation() -> Value {
             always("reservation_id", uuid("Which reservation.")),
             always("owner_id", label("The owner.")),
             always("status", word(&super::answers::STATUSES, "Where it stands.")),
-            always("quantity", super::schema::integer(1, most, "Units over all lines.")),
+            always("quantity", integer(0, most, "Units over all lines.")),
             always(
                 "lines",
-                array(named("EventLine"), 1, BASKET_LINES, "Its lines, each with its item's figures."),
+                array(
+                    named("EventLine"),
+                    1,
+                    2 * BASKET_LINES,
+                    "Its lines, each with its item's figures. A line that the event removed is at the end, with quantity 0.",
+                ),
             ),
             always("expires_at", time("The deadline.")),
-            maybe("max_expires_at", time("When made: the latest deadline that extensions can reach.")),
-            maybe("channel", label("When made: the sales channel.")),
-            maybe("customer_id", label("When made: the buyer.")),
-            maybe("session_id", label("When made: the buyer's session.")),
+            always("version", counter("The reservation's version.")),
+            maybe(
+                "max_expires_at",
+                time("When made or amended: the latest deadline that extensions can reach."),
+            ),
+            maybe("channel", label("When made or amended: the sales channel.")),
+            maybe("customer_id", label("When made or amended: the buyer.")),
+            maybe("session_id", label("When made or amended: the buyer's session.")),
             maybe("metadata", metadata()),
+            maybe(
+                "lines_before",
+                array(
+                    named("LineBefore"),
+                    1,
+                    BASKET_LINES,
+                    "When amended, split or merged: the lines before.",
+                ),
+            ),
+            maybe("split_from", uuid("When made by a split: the reservation that was split.")),
+            maybe("split_into", uuid("When split: the new reservation.")),
+            maybe("merged_from", array(uuid("A reservation."), 1, MERGE_SOURCES, "When merged: the others.")),
+            maybe("merged_into", uuid("When it ended in a merge: the reservation that took its lines.")),
+            maybe("replaces", uuid("When made in place of an expired reservation: that one.")),
+            maybe("replaced_by", uuid("When replaced: the reservation that took the units again.")),
+            maybe("from", named("EventParties")),
+            maybe("to", named("EventParties")),
+            maybe(
+                "payment_id",
+                label("When a payment window was opened or closed, or when confirmed: the payment."),
+            ),
+            maybe("until", time("When a payment window was opened or closed: its end.")),
             maybe("order_id", label("When confirmed: the order.")),
             maybe(
-                "returned",
-                array(named("ReturnedLine"), 1, BASKET_LINES, "When returned: what came back."),
+                "fulfilled",
+                array(named("MovedLine"), 1, BASKET_LINES, "When fulfilled: what left the shelf."),
             ),
-            maybe("reason", label("When cancelled or returned: why.")),
+            maybe("returned", array(named("MovedLine"), 1, BASKET_LINES, "When returned: what came back.")),
+            maybe("disposition", word(&["restock", "write_off"], "When returned: what became of the units.")),
+            maybe("reason", label("When cancelled or returned, or when a payment window was closed: why.")),
+        ],
+    )
+}
+
+fn moved_line(description: &str, which: &str) -> Value {
+    object(
+        description,
+        vec![
+            always("sku", label("What.")),
+            always("location", label("Where.")),
+            always("quantity", quantity("Units.")),
+            maybe(
+                "units",
+                array(label("A unit's id."), 1, usize::MAX, &format!("Where units have ids: {which}.")),
+            ),
+        ],
+    )
+}
+
+fn parties() -> Value {
+    object(
+        "When transferred: who the reservation was for, and who it is for.",
+        vec![
+            always("owner_id", label("The owner.")),
+            maybe("customer_id", label("The buyer.")),
+            maybe("session_id", label("The buyer's session.")),
         ],
     )
 }
@@ -151,7 +204,7 @@ fn of_stock() -> Value {
             ),
             maybe("reason", label("When adjusted: why.")),
             maybe("units", array(named("NewUnit"), 1, usize::MAX, "When units were added: which.")),
-            maybe("unit_id", label("When a unit was retired: which.")),
+            maybe("unit_ids", array(label("A unit's id."), 1, usize::MAX, "When units were retired: which.")),
             always("item", named("Item")),
         ],
     )
@@ -187,8 +240,12 @@ fn line() -> Value {
     figures(
         "A line of a reservation, with its item as it is after the event.",
         vec![
-            always("quantity", quantity("Units granted.")),
-            always("requested_quantity", quantity("Requested units.")),
+            always("quantity", integer(0, LINE_QUANTITY, "Units granted.")),
+            always("requested_quantity", integer(0, LINE_QUANTITY, "Requested units.")),
+            maybe(
+                "fulfilled_quantity",
+                quantity("Units that left the shelf and did not come back; absent when none did."),
+            ),
             maybe(
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),
@@ -205,7 +262,9 @@ fn figures(description: &str, own: Vec<Member>) -> Value {
         maybe("sequence", counter("The item's sequence; absent where units have versions of their own.")),
         always("total_units", units("Units that exist.")),
         always("confirmed_sold", units("Units sold, less returns.")),
+        always("fulfilled_units", units("Sold units that have left the shelf.")),
         always("held_units", units("Units in active reservations.")),
+        always("held_under_payment", units("Those of them whose reservation has an open payment window.")),
         always("active_reservations", counter("Active reservations with a line on the item.")),
     ]);
     object(description, members)

@@ -267,7 +267,6 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::UnknownRoute,
         Reason::MethodNotAllowed,
         Reason::RequestTimeout,
-        Reason::ReservationConfirmed,
         Reason::BelowCommitted,
         Reason::UnitInUse,
         Reason::ItemInUse,
@@ -328,8 +327,8 @@ pub(super) fn parameters() -> Value {
         "IfMatch": {
             "name": "If-Match", "in": "header", "required": false,
             "schema": { "type": "string", "pattern": r#"^(\*|(W/)?"[!#-~]*"(, (W/)?"[!#-~]*")*)$"# },
-            "description": "The `ETag` of the item that the change is meant for, or a list of them, or `*` for any. If the \
-                item has changed since, or does not exist, the answer is `precondition_failed`.",
+            "description": "The `ETag` of the item or the reservation that the change is meant for, or a list of them, or `*` for any. \
+                If it has changed since, the answer is `precondition_failed`, as it is for an item that does not exist.",
             "example": "\"4\"",
         },
         "IfNoneMatch": {
@@ -373,8 +372,8 @@ pub(super) fn headers() -> Value {
         },
         "ETag": {
             "required": true, "schema": etag(),
-            "description": "The item's version in quotation marks, for `If-Match`. An item that was deleted and made again has a \
-                higher version.",
+            "description": "The version of the item or the reservation in quotation marks, for `If-Match`. An item that was deleted and \
+                made again has a higher version.",
         },
         "MapETag": {
             "required": true, "schema": { "type": "string", "pattern": "^\"[0-9]{1,19}-[0-9]{1,20}s?\"$" },

@@ -1,7 +1,7 @@
 //! The schema and an example of every problem. Both matches are exhaustive, and the examples are written by the code
 //! that answers: a new reason does not compile until it is described.
 
-use super::samples::{cart, id, item_key, label, request_id, shop_key, written};
+use super::samples::{cart, id, item_key, label, paying, request_id, shop_key, written};
 use super::schema::{
     Member, always, array, counter, flag, integer, label as label_schema, maybe, named, object, quantity,
     text, time, units,
@@ -122,10 +122,14 @@ fn own(reason: Reason) -> Vec<Member> {
             ),
         )],
         Reason::UnknownItem => {
-            vec![always("items", array(named("ItemName"), 1, BASKET_LINES, "The items that do not exist."))]
+            vec![
+                always("items", array(named("ItemName"), 1, BASKET_LINES, "The items that do not exist.")),
+                not_reacquired(),
+            ]
         }
         Reason::InsufficientInventory => vec![
             always("lines", array(named("Shortage"), 1, BASKET_LINES, "The items that fall short.")),
+            not_reacquired(),
             maybe("available", units("With one item: available units.")),
             maybe("next_expiry_at", time("With one item: the deadline of its earliest hold.")),
             maybe(
@@ -139,6 +143,14 @@ fn own(reason: Reason) -> Vec<Member> {
             ),
         ],
         Reason::UnitsUnavailable => vec![
+            not_reacquired(),
+            maybe(
+                "next_expiry_at",
+                time(
+                    "The earliest time at which holds on all these units may have expired. Absent if one is sold or does \
+                      not exist.",
+                ),
+            ),
             maybe(
                 "unknown_units",
                 array(label_schema("A unit's id."), 1, usize::MAX, "Those of `units` that do not exist."),
@@ -164,6 +176,7 @@ fn own(reason: Reason) -> Vec<Member> {
             always("scope", super::schema::word(&["item", "location", "everything"], "What is paused.")),
             maybe("sku", label_schema("The item's SKU, when an item is paused.")),
             maybe("location", label_schema("The location, when it or an item there is paused.")),
+            not_reacquired(),
         ],
         Reason::ReservationExpired => vec![always("expires_at", time("The deadline that has passed."))],
         Reason::ReturnExceedsSold => vec![
@@ -175,14 +188,14 @@ fn own(reason: Reason) -> Vec<Member> {
                 integer(0, LINE_QUANTITY, "Units of this reservation that are sold and not returned."),
             ),
         ],
-        Reason::TtlTooLong => vec![always(
-            "max_ttl_seconds",
-            super::schema::seconds("The longest hold: of these items, or of the extended reservation."),
-        )],
+        Reason::TtlTooLong => {
+            vec![always("max_ttl_seconds", super::schema::seconds("The longest hold of these items."))]
+        }
         Reason::ModeMismatch => vec![
             sku(),
             location(),
             always("mode", super::schema::word(&["counted", "units"], "The item's mode.")),
+            not_reacquired(),
         ],
         Reason::PositionOutOfRange => vec![
             maybe(
@@ -208,11 +221,35 @@ fn own(reason: Reason) -> Vec<Member> {
             always("unit_count", units("Units with ids, whatever their status. 0 for a counted item.")),
         ],
         Reason::PreconditionFailed => {
-            vec![maybe("version", counter("The item's version; absent when there is no such item."))]
+            vec![maybe("version", counter("The current version; absent when there is no such item."))]
         }
-        Reason::ReservationConfirmed => {
-            vec![maybe("order_id", label_schema("The order that it became, if the confirm named one."))]
-        }
+        Reason::ReservationConfirmed => vec![
+            maybe("order_id", label_schema("The order that it became, if the confirm named one.")),
+            maybe("payment_id", label_schema("The payment that it was confirmed with, if it has one.")),
+        ],
+        Reason::PaymentInProgress => vec![
+            always("payment_id", label_schema("The payment whose window is open.")),
+            always("until", time("When the window ends.")),
+        ],
+        Reason::SplitExceedsHeld => vec![
+            sku(),
+            location(),
+            always("requested_quantity", counter("Units to split off.")),
+            always("held_units", integer(0, LINE_QUANTITY, "Units of the item that the reservation holds.")),
+        ],
+        Reason::FulfilExceedsSold => vec![
+            sku(),
+            location(),
+            always("requested_quantity", counter("Units to fulfil.")),
+            always(
+                "unfulfilled_units",
+                integer(
+                    0,
+                    LINE_QUANTITY,
+                    "Units of this reservation that are sold and neither fulfilled nor returned.",
+                ),
+            ),
+        ],
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
         Reason::HeadersTooLarge => {
             vec![always("limit", counter("Bytes that the request line and the headers may have."))]
@@ -257,6 +294,16 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::Unavailable
         | Reason::OutcomeUnknown => Vec::new(),
     }
+}
+
+/// Beside the refusal of a confirm with `if_expired: reacquire`.
+fn not_reacquired() -> Member {
+    maybe(
+        "reservation_expired",
+        flag(
+            "`true` when a confirm with `if_expired: reacquire` found the reservation expired and can't have its units.",
+        ),
+    )
 }
 
 /// A problem of each reason, as it is answered.
@@ -309,6 +356,7 @@ pub(super) fn made(reason: Reason) -> Problem {
             item: item_key("default", "concert"),
             units: vec![label("A-12"), label("Z-99")],
             unknown: vec![label("Z-99")],
+            next_expiry_at: None,
         }])
         .into(),
         Reason::UnknownUnit => {
@@ -326,7 +374,19 @@ pub(super) fn made(reason: Reason) -> Problem {
         }
         Reason::ReservationCancelled => Rejection::ReservationCancelled(id()).into(),
         Reason::ReservationConfirmed => {
-            Rejection::ReservationConfirmed { id: id(), order_id: Some(label("order-1001")) }.into()
+            let (order_id, payment_id) = (Some(label("order-1001")), Some(label("payment-55")));
+            Rejection::ReservationConfirmed { id: id(), order_id, payment_id }.into()
+        }
+        Reason::PaymentInProgress => {
+            let payment_id = label("payment-55");
+            Rejection::PaymentInProgress { id: id(), payment_id, until: paying().expires_at }.into()
+        }
+        Reason::SplitExceedsHeld => {
+            Rejection::SplitExceedsHeld { item: item_key("default", "tea"), requested: 5, held: 2 }.into()
+        }
+        Reason::FulfilExceedsSold => {
+            let item = item_key("default", "tea");
+            Rejection::FulfilExceedsSold { item, requested: 5, unfulfilled: 2 }.into()
         }
         Reason::ReservationNotConfirmed => Rejection::ReservationNotConfirmed(id()).into(),
         Reason::ReturnExceedsSold => {

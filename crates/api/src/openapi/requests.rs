@@ -2,11 +2,12 @@
 
 use super::schema::{
     Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, nullable,
-    quantity, seconds, units, with, word,
+    quantity, seconds, units, uuid, with, word,
 };
 use serde_json::{Value, json};
 use stockhold_domain::limits::{
-    ATTRIBUTES, BASKET_LINES, BASKET_UNITS, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS,
+    ATTRIBUTES, BASKET_LINES, BASKET_UNITS, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_MAX_PAYMENT_SECONDS,
+    DEFAULT_PAYMENT_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS, MERGE_SOURCES, PAYMENT_CEILING_SECONDS,
     POSITION, SECTIONS, TOTAL_UNITS, UNITS_AT_ONCE,
 };
 
@@ -16,15 +17,21 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReserveRequest", reserve()),
         ("BasketRequest", closed("What to hold, over several items: all of it or none.", basket())),
         ("LineRequest", line()),
-        ("ReturnLineRequest", return_line()),
+        ("HeldLineRequest", held_line()),
         ("UnitsRequest", units_request()),
         ("UnitRequest", unit_request()),
-        ("ConfirmRequest", confirm()),
+        ("ConfirmRequest", keyed("The order, if there is one.", confirm_members())),
+        ("AmendRequest", keyed("What changes.", amend_members())),
         (
-            "ExtendRequest",
-            closed("How much longer.", vec![always("ttl_seconds", ttl()), maybe("idempotency_key", key())]),
+            "TransferRequest",
+            at_least_one(keyed("Who the reservation is for afterwards.", parties()), PARTIES),
         ),
-        ("ReturnRequest", returned()),
+        ("SplitRequest", keyed("The units of the new reservation.", split_members())),
+        ("MergeRequest", keyed("The reservations that are merged into this one.", merge_members())),
+        ("PaymentRequest", keyed("The payment, and how long it may take.", payment_members())),
+        ("FulfilRequest", keyed("The units that left the shelf.", sale_members("fulfilled"))),
+        ("ExtendRequest", keyed("How much longer.", vec![always("ttl_seconds", ttl())])),
+        ("ReturnRequest", keyed("The returned units and the reason.", return_members())),
         ("StockRequest", stock()),
         ("AdjustRequest", adjust()),
         ("SaleRequest", closed("Why.", vec![maybe("reason", label("Why, for the record."))])),
@@ -79,18 +86,11 @@ fn terms() -> Vec<Member> {
                  which `fulfilment: partial` holds nothing does not count."
             )),
         ),
-        maybe(
-            "fulfilment",
-            word(
-                &["all", "partial"],
-                "`all`, the default: every line in full, or nothing. `partial`: each line gets what is available, and \
-                 lines that get nothing are left out. If all lines get nothing, the answer is `insufficient_inventory`.",
-            ),
-        ),
+        fulfilment(),
         maybe(
             "hold_token",
             flag(
-                "Whether the answer has a `hold_token`, with which a browser can get, extend and release this reservation and \
+                "Whether the answer has a `hold_token`, with which a browser can get, extend, shrink and release this reservation and \
                  nothing else. Default: `false`.",
             ),
         ),
@@ -102,16 +102,42 @@ fn terms() -> Vec<Member> {
     ]
 }
 
+fn fulfilment() -> Member {
+    maybe(
+        "fulfilment",
+        word(
+            &["all", "partial"],
+            "`all`, the default: every line in full, or nothing. `partial`: each line gets what is available, and \
+             lines that get nothing are left out. If all lines get nothing, the answer is `insufficient_inventory`.",
+        ),
+    )
+}
+
 fn line() -> Value {
     let mut members = Vec::from(wish());
     members.extend(which());
     closed("An item and how many units of it, or which.", members)
 }
 
-fn return_line() -> Value {
+fn held_line() -> Value {
     let mut members = Vec::from(wish());
-    members.push(maybe("units", unit_ids("For units with ids: the returned ones.")));
-    closed("An item, and how many of its units are returned, or which.", members)
+    members.push(maybe("units", unit_ids("For units with ids: which units.")));
+    closed("An item of the reservation, and how many of its units, or which.", members)
+}
+
+/// A body with an idempotency key.
+fn keyed(description: &str, mut members: Vec<Member>) -> Value {
+    members.push(maybe("idempotency_key", key()));
+    closed(description, members)
+}
+
+/// The members of a transfer: one of them at least.
+pub(super) const PARTIES: &[&str] = &["owner_id", "customer_id", "session_id"];
+
+/// An object that has at least one of these members.
+pub(super) fn at_least_one(mut object: Value, members: &[&str]) -> Value {
+    object["anyOf"] = members.iter().map(|member| json!({ "required": [member] })).collect();
+    object
 }
 
 /// Units by their ids.
@@ -201,55 +227,145 @@ fn wish() -> [Member; 3] {
     ]
 }
 
-/// The order that a confirm names.
-pub(super) fn order() -> Value {
-    label("The order. A second confirm may name the same order or none.")
-}
-
-fn confirm() -> Value {
-    closed("The order, if there is one.", vec![maybe("order_id", order()), maybe("idempotency_key", key())])
+/// The members of a confirm.
+pub(super) fn confirm_members() -> Vec<Member> {
+    vec![
+        maybe("order_id", label("The order. A second confirm may name the same order or none.")),
+        maybe(
+            "payment_id",
+            label(
+                "The payment. While a payment window is open, another payment than that of the window is `payment_in_progress`.",
+            ),
+        ),
+        maybe(
+            "if_expired",
+            word(
+                &["refuse", "reacquire"],
+                "When the reservation has expired. `refuse`, the default: the answer is `reservation_expired`. \
+                 `reacquire`: a new reservation takes the same units again, if they are available, and is confirmed.",
+            ),
+        ),
+    ]
 }
 
 /// How long an extend asks for.
 pub(super) fn ttl() -> Value {
     seconds(
-        "Seconds from now. The deadline never gets earlier, and never later than `max_expires_at`. More than the longest \
-         hold is `ttl_too_long`.",
+        "Seconds from now. The deadline never gets earlier, and never later than `max_expires_at`: a later one is cut to it.",
     )
 }
 
-fn returned() -> Value {
+/// The members of an amend.
+pub(super) fn amend_members() -> Vec<Member> {
     let lines = array(
-        named("ReturnLineRequest"),
+        named("LineRequest"),
         1,
         BASKET_LINES,
-        "The returned items. Without `lines` and `units`: all units that have not been returned.",
+        "All lines of the reservation afterwards. A line that is not named is dropped. A line that asks for a number of units \
+         with ids keeps those that it has: fewer give back the last ones, more take the first available ones. Default: the \
+         lines stay.",
     );
-    closed(
-        "The returned units and the reason.",
-        vec![
-            maybe("lines", lines),
-            maybe(
-                "units",
-                unit_ids(
-                    "The returned units. An id that occurs in several lines is refused: send it in `lines`. Not together with `lines`.",
-                ),
+    let mut data = metadata();
+    let text = data["description"].as_str().unwrap_or_default();
+    data["description"] =
+        json!(format!("{text} Replaces all of it; an empty object clears it. Default: unchanged."));
+    vec![
+        maybe("lines", lines),
+        fulfilment(),
+        maybe(
+            "ttl_seconds",
+            with(ttl(), "description", "Moves the deadline as an extend does. Default: it stays."),
+        ),
+        maybe("metadata", data),
+    ]
+}
+
+/// The members of a transfer.
+pub(super) fn parties() -> Vec<Member> {
+    vec![
+        maybe("owner_id", label("The new owner. Default: unchanged.")),
+        maybe("customer_id", nullable(label("The buyer. Default: unchanged. `null` clears it."))),
+        maybe("session_id", nullable(label("The buyer's session. Default: unchanged. `null` clears it."))),
+    ]
+}
+
+/// The members of a split.
+pub(super) fn split_members() -> Vec<Member> {
+    let description = "The units that move into the new reservation. Not all of them.";
+    vec![always("lines", array(named("HeldLineRequest"), 1, BASKET_LINES, description))]
+}
+
+/// The members of a merge.
+pub(super) fn merge_members() -> Vec<Member> {
+    let description =
+        "The other reservations, each once. They must be active, without an open payment window.";
+    vec![always("from", array(uuid("A reservation."), 1, MERGE_SOURCES, description))]
+}
+
+/// The members that open a payment window.
+pub(super) fn payment_members() -> Vec<Member> {
+    let window = format!(
+        "The length of the window from now, in seconds. Default: {DEFAULT_PAYMENT_SECONDS}, or the `max_payment_seconds` of the \
+         items if that is less."
+    );
+    vec![
+        always("payment_id", label("The payment, as the caller names it.")),
+        maybe("window_seconds", payment_seconds(&window)),
+    ]
+}
+
+fn payment_seconds(description: &str) -> Value {
+    integer(1, u64::from(PAYMENT_CEILING_SECONDS), description)
+}
+
+/// The members that name sold units. `what` happens to them.
+pub(super) fn sale_members(what: &str) -> Vec<Member> {
+    let lines = format!("The {what} items. Without `lines` and `units`: all units that can be {what}.");
+    let units = format!(
+        "The {what} units. An id that occurs in several lines is refused: send it in `lines`. Not together with `lines`."
+    );
+    vec![
+        maybe("lines", array(named("HeldLineRequest"), 1, BASKET_LINES, &lines)),
+        maybe("units", unit_ids(&units)),
+    ]
+}
+
+/// The members of a return.
+pub(super) fn return_members() -> Vec<Member> {
+    let mut members = sale_members("returned");
+    members.extend([
+        maybe(
+            "from",
+            word(
+                &["unfulfilled", "fulfilled"],
+                "Only units that have not left the shelf, or only units that have. Default: those that have not come first.",
             ),
-            always("reason", label("Why, for the record.")),
-            maybe("idempotency_key", key()),
-        ],
-    )
+        ),
+        maybe(
+            "disposition",
+            word(
+                &["restock", "write_off"],
+                "`restock`, the default: the units can be sold again. `write_off`: the item's total is lowered by them, and \
+                 units with ids are retired.",
+            ),
+        ),
+        always("reason", label("Why, for the record.")),
+    ]);
+    members
 }
 
 fn stock() -> Value {
-    closed(
-        "An item's stock and settings. Omitted fields stay unchanged.",
-        stock_members(nullable(own_data())),
-    )
+    with_count(closed("An item's stock and settings. Omitted fields stay unchanged.", stock_members()))
 }
 
-/// The members that set an item. `metadata` is the schema of the caller's own data: only the single route takes `null`.
-pub(super) fn stock_members(metadata: Value) -> Vec<Member> {
+/// What a count of the shelf says belongs to the count.
+pub(super) fn with_count(mut stock: Value) -> Value {
+    stock["dependentRequired"] = json!({ "fulfilled_units_seen": ["on_hand"] });
+    stock
+}
+
+/// The members that set an item.
+pub(super) fn stock_members() -> Vec<Member> {
     let settable = "Default: unchanged.";
     let unset = "`null` clears it.";
     vec![
@@ -258,6 +374,20 @@ pub(super) fn stock_members(metadata: Value) -> Vec<Member> {
             units(
                 "Units that exist, sold and held ones included. Default: unchanged. A new counted item needs it. With units \
                      that have ids it is their number.",
+            ),
+        ),
+        maybe(
+            "on_hand",
+            units(
+                "Units that were counted on the shelf, in place of `total_units`. The total becomes `on_hand` plus \
+                 `fulfilled_units_seen`.",
+            ),
+        ),
+        maybe(
+            "fulfilled_units_seen",
+            units(
+                "The item's `fulfilled_units` as it was read before the count, so that units that were shipped since are not \
+                 counted twice. An existing item needs it with `on_hand`. Refused without `on_hand`.",
             ),
         ),
         maybe(
@@ -289,7 +419,14 @@ pub(super) fn stock_members(metadata: Value) -> Vec<Member> {
                      {DEFAULT_MAX_HOLD_SECONDS} unless configured. Existing reservations keep theirs."
             ))),
         ),
-        maybe("metadata", metadata),
+        maybe(
+            "max_payment_seconds",
+            nullable(payment_seconds(&format!(
+                "How long payment windows may keep a hold, in seconds from the first one. {settable} {unset} A new item uses \
+                 the service's, {DEFAULT_MAX_PAYMENT_SECONDS} unless configured."
+            ))),
+        ),
+        maybe("metadata", nullable(own_data())),
     ]
 }
 

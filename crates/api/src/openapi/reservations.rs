@@ -4,7 +4,8 @@ use super::answers::STATUSES;
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_path, in_query};
 use super::samples::{
-    EXAMPLE_IDS, basket, cart, extended, released, reservation, returned, seats, sold, written,
+    EXAMPLE_IDS, amended, basket, cart, extended, fulfilled, merged, paying, released, reservation, returned,
+    seats, sold, split_off, transferred, written,
 };
 use super::schema::{label, location, moment, uuid, with, word};
 use crate::encode;
@@ -13,7 +14,23 @@ use serde_json::{Value, json};
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
-    vec![reserve(), reserve_basket(), one(), list(), confirm(), extend(), release(), return_units()]
+    vec![
+        reserve(),
+        reserve_basket(),
+        one(),
+        list(),
+        amend(),
+        extend(),
+        transfer(),
+        split(),
+        merge(),
+        open_payment(),
+        close_payment(),
+        confirm(),
+        fulfil(),
+        return_units(),
+        release(),
+    ]
 }
 
 pub(super) fn sku() -> Value {
@@ -61,6 +78,11 @@ fn next() -> Value {
         "history": link("get_reservation_events", "Read its history.", None),
         "confirm": link("confirm", "Sell its units.", None),
         "extend": link("extend", "Move its deadline.", Some(json!({ "ttl_seconds": 600 }))),
+        "amend": link("amend", "Change it.", Some(json!({ "ttl_seconds": 600, "metadata": { "gift": false } }))),
+        "transfer": link("transfer", "Give it to a customer.", Some(json!({ "customer_id": "customer-90" }))),
+        "pay": link("open_payment", "Keep it while it is paid for.", Some(json!({ "payment_id": "payment-55" }))),
+        "end_payment": link("close_payment", "End its payment window.", None),
+        "fulfil": link("fulfil", "Record that its units left the shelf.", None),
         "release": link("release", "Put its units back into stock.", None),
         "return": link("return_units", "Put sold units back into stock.", Some(json!({ "reason": "damaged" }))),
     })
@@ -139,9 +161,72 @@ fn list() -> Operation {
         .responds(json!({ "page": example("A page that is not the last", page) }))
 }
 
+fn amend() -> Operation {
+    on_one(RouteId::Amend)
+        .requests(json!({
+            "lines": example("One packet less, and two cups", json!({ "lines": [
+                { "sku": "tea", "quantity": 1 }, { "sku": "cup", "location": "hub-9", "quantity": 2 },
+            ] })),
+            "rest": example("Ten minutes from now, with other metadata", json!({
+                "ttl_seconds": 600, "metadata": { "gift": false },
+            })),
+        }))
+        .responds(json!({ "amended": example("Changed", reservation(&amended())) }))
+}
+
+fn transfer() -> Operation {
+    on_one(RouteId::Transfer)
+        .requests(json!({
+            "login": example("A guest who has logged in", json!({ "customer_id": "customer-90", "session_id": null })),
+        }))
+        .responds(json!({ "transferred": example("Transferred", reservation(&transferred())) }))
+}
+
+fn split() -> Operation {
+    on_one(RouteId::Split)
+        .requests(json!({
+            "one": example("One packet", json!({ "lines": [{ "sku": "tea", "quantity": 1 }] })),
+        }))
+        .responds(json!({ "new": example("The new reservation", reservation(&split_off())) }))
+}
+
+fn merge() -> Operation {
+    on_one(RouteId::Merge)
+        .requests(json!({ "one": example("Another reservation", json!({ "from": [EXAMPLE_IDS[1]] })) }))
+        .responds(json!({ "merged": example("Merged", reservation(&merged())) }))
+}
+
+fn open_payment() -> Operation {
+    on_one(RouteId::OpenPayment)
+        .requests(json!({
+            "window": example("Fifteen minutes", json!({ "payment_id": "payment-55", "window_seconds": 900 })),
+        }))
+        .responds(json!({ "open": example("While it is paid for", reservation(&paying())) }))
+}
+
+fn close_payment() -> Operation {
+    on_one(RouteId::ClosePayment)
+        .parameter(in_query("payment_id", label("The payment. Default: that of the open window.")))
+        .parameter(with(in_query("reason", label("Why, for the record.")), "example", "card declined"))
+}
+
+fn fulfil() -> Operation {
+    on_one(RouteId::Fulfil)
+        .requests(json!({
+            "some": example("One packet", json!({ "lines": [{ "sku": "tea", "quantity": 1 }] })),
+            "all": example("All units that have not left the shelf", json!({})),
+        }))
+        .responds(json!({ "fulfilled": example("One packet has left the shelf", reservation(&fulfilled())) }))
+}
+
 fn confirm() -> Operation {
     on_one(RouteId::Confirm)
-        .requests(json!({ "order": example("For an order", json!({ "order_id": "order-1001" })) }))
+        .requests(json!({
+            "order": example("For an order", json!({ "order_id": "order-1001" })),
+            "late": example("A payment that came late", json!({
+                "order_id": "order-1001", "payment_id": "payment-55", "if_expired": "reacquire",
+            })),
+        }))
         .responds(json!({ "confirmed": example("Sold", reservation(&sold())) }))
 }
 
@@ -163,7 +248,7 @@ fn return_units() -> Operation {
     on_one(RouteId::ReturnUnits)
         .requests(json!({
             "some": example("One unit of one item", json!({
-                "lines": [{ "sku": "tea", "quantity": 1 }], "reason": "damaged",
+                "lines": [{ "sku": "tea", "quantity": 1 }], "disposition": "write_off", "reason": "damaged",
             })),
             "rest": example("All units that have not been returned", json!({ "reason": "order cancelled" })),
         }))

@@ -5,9 +5,10 @@ use crate::encode;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldTerms, Instant, Item, ItemKey,
-    Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Place, Pool, RequestId, ReservationId,
-    ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters, Trace, Transition, Unit, UnitStatus,
+    Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldDetails, HoldTerms, Instant, Item,
+    ItemKey, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Payment, PaymentState, Place,
+    Pool, RequestId, ReservationId, ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters,
+    Trace, Transition, Unit, UnitStatus,
 };
 use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
@@ -32,6 +33,11 @@ pub(super) const EXAMPLE_IDS: [&str; 2] =
 /// The reservation.
 pub(super) fn id() -> ReservationId {
     ReservationId::from_u128(0x018b_cfe5_6800_7fff_bfff_ffff_ffff_ffff)
+}
+
+/// Another reservation.
+fn other_id() -> ReservationId {
+    ReservationId::from_u128(0x018b_cfe5_6800_7fff_bfff_ffff_ffff_fffe)
 }
 
 /// What a request is called that did not say.
@@ -74,6 +80,8 @@ pub(super) fn cart() -> Hold {
         }),
         lines: [line("default", "tea", 2, 41)].into(),
         closing: None,
+        details: None,
+        version: 1,
         last_event: event_id(8),
     }
 }
@@ -85,12 +93,20 @@ pub(super) fn basket() -> Hold {
 }
 
 fn line(location: &str, sku: &str, quantity: u32, sequence: u64) -> Line {
-    Line { item: item_key(location, sku), requested: quantity, quantity, returned: 0, sequence, units: None }
+    Line {
+        item: item_key(location, sku),
+        requested: quantity,
+        quantity,
+        fulfilled: 0,
+        returned: 0,
+        sequence,
+        units: None,
+    }
 }
 
 /// Two seats of a concert.
 pub(super) fn seats() -> Hold {
-    let unit = |id| LineUnit { id: label(id), version: 2, returned: false };
+    let unit = |id| LineUnit { id: label(id), version: 2, fulfilled: false, returned: false };
     let units = LineUnits::new(vec![unit("A-12"), unit("A-13")]);
     let line = Line { units: Some(Arc::new(units)), ..line("default", "concert", 2, 0) };
     Hold { lines: [line].into(), ..cart() }
@@ -99,7 +115,7 @@ pub(super) fn seats() -> Hold {
 /// A concert whose seats have ids.
 pub(super) fn concert() -> Item {
     let figures =
-        StockCounters { total_units: 3, confirmed_sold: 1, held: 1, active: 1, sequence: 0, at: at(0) };
+        StockCounters { total_units: 3, confirmed_sold: 1, held: 1, active: 1, ..StockCounters::none(at(0)) };
     let settings = Arc::new(Settings::default());
     Item { key: item_key("default", "concert"), mode: Mode::Units, figures, settings, version: 2, ..item() }
 }
@@ -133,12 +149,58 @@ pub(super) fn pool() -> Pool {
 /// The cart, later, in its latest transition.
 fn moved(status: Status, closing: Closing) -> Hold {
     let lines = [line("default", "tea", 2, 42)].into();
-    Hold { status, lines, closing: Some(Box::new(closing)), ..cart() }
+    Hold { status, lines, closing: Some(Box::new(closing)), version: 2, ..cart() }
 }
 
 /// The cart, extended to noon and so many seconds.
 pub(super) fn extended(seconds: i64) -> Hold {
-    Hold { expires_at: at(seconds), ..cart() }
+    Hold { expires_at: at(seconds), version: 2, ..cart() }
+}
+
+/// The cart with other lines: a packet less, and two cups.
+pub(super) fn amended() -> Hold {
+    let lines = [line("default", "tea", 1, 42), line("hub-9", "cup", 2, 13)].into();
+    Hold { lines, version: 2, ..cart() }
+}
+
+/// The cart, of a customer who logged in.
+pub(super) fn transferred() -> Hold {
+    let optional = OptionalTerms {
+        customer_id: Some(label("customer-90")),
+        ..cart().terms.reserve.optional.as_deref().cloned().unwrap_or_default()
+    };
+    let terms =
+        HoldTerms { reserve: ReserveTerms::new(label("cart-7"), optional), ..(*cart().terms).clone() };
+    Hold { terms: Arc::new(terms), version: 2, ..cart() }
+}
+
+/// One packet of the cart, in a reservation of its own.
+pub(super) fn split_off() -> Hold {
+    let details = HoldDetails { split_from: Some(id()), ..HoldDetails::default() };
+    let lines = [line("default", "tea", 1, 43)].into();
+    Hold { id: other_id(), lines, details: Some(Box::new(details)), ..cart() }
+}
+
+/// The cart, with the lines of another one.
+pub(super) fn merged() -> Hold {
+    let details = HoldDetails { merged_from: vec![other_id()], ..HoldDetails::default() };
+    Hold { details: Some(Box::new(details)), ..amended() }
+}
+
+/// The cart, while it is paid for.
+pub(super) fn paying() -> Hold {
+    let until = at(1_020);
+    let payment =
+        Payment { id: label("payment-55"), state: PaymentState::Open, until, deadline_before: at(300) };
+    let details =
+        HoldDetails { payment: Some(payment), first_payment_at: Some(at(120)), ..HoldDetails::default() };
+    Hold { expires_at: until, details: Some(Box::new(details)), version: 2, ..cart() }
+}
+
+/// The cart, sold, with one packet on its way.
+pub(super) fn fulfilled() -> Hold {
+    let shipped = Line { fulfilled: 1, ..line("default", "tea", 2, 43) };
+    Hold { lines: [shipped].into(), version: 3, ..sold() }
 }
 
 /// The cart, sold.
@@ -149,7 +211,7 @@ pub(super) fn sold() -> Hold {
 /// The cart, sold, with one packet back.
 pub(super) fn returned() -> Hold {
     let back = Line { returned: 1, ..line("default", "tea", 2, 43) };
-    Hold { lines: [back].into(), ..sold() }
+    Hold { lines: [back].into(), version: 3, ..sold() }
 }
 
 /// The cart, released.
@@ -165,7 +227,9 @@ pub(super) fn item() -> Item {
         figures: StockCounters {
             total_units: 100,
             confirmed_sold: 20,
+            fulfilled: 12,
             held: 3,
+            held_under_payment: 0,
             active: 2,
             sequence: 41,
             at: at(0),
@@ -174,6 +238,7 @@ pub(super) fn item() -> Item {
             safety_stock: 5,
             default_ttl: seconds(300),
             max_hold: seconds(1_800),
+            max_payment: None,
             metadata: Some(r#"{"shelf":"B4"}"#.into()),
         }),
         version: 4,
@@ -191,6 +256,7 @@ pub(super) fn event_id(number: u8) -> EventId {
 pub(super) fn happened(position: u64, id: EventId, transition: Transition) -> EventRow {
     let origin = Origin {
         actor: label("anonymous"),
+        key_id: None,
         request_id: RequestId::Given(label("checkout-7-1")),
         trace: Some(Trace {
             trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,

@@ -76,7 +76,26 @@ enum Fields {
     },
     Version(u64),
     Limit(u64),
-    Order(Option<Label>),
+    Confirmed {
+        order_id: Option<Label>,
+        payment_id: Option<Label>,
+    },
+    Payment {
+        payment_id: Label,
+        until: Instant,
+    },
+    SplitExceeds {
+        item: ItemKey,
+        requested: u64,
+        held: u64,
+    },
+    FulfilExceeds {
+        item: ItemKey,
+        requested: u64,
+        unfulfilled: u64,
+    },
+    /// The fields of the refusal because of which an expired reservation did not get its units again.
+    NotReacquired(Box<Fields>),
     Credential(CredentialFault),
     Missing(MissingPermission),
     RetryAfterSeconds(u64),

@@ -69,12 +69,15 @@ reasons! {
     ReservationExpired "reservation_expired" 409 false "The reservation has expired"
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
     ReservationConfirmed "reservation_confirmed" 409 false "The reservation is confirmed"
+    PaymentInProgress "payment_in_progress" 409 false "A payment is in progress"
+    SplitExceedsHeld "split_exceeds_held" 409 false "More would be split off than is held"
     ReservationNotConfirmed "reservation_not_confirmed" 409 false "The reservation was never confirmed"
+    FulfilExceedsSold "fulfil_exceeds_sold" 409 false "More would be fulfilled than was sold"
     ReturnExceedsSold "return_exceeds_sold" 409 false "More would be returned than was sold"
     ExtensionLimit "extension_limit" 409 false "The deadline can't be later"
     BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
     KeyEnded "key_ended" 409 false "The API key has ended"
-    PreconditionFailed "precondition_failed" 412 false "The item is not as expected"
+    PreconditionFailed "precondition_failed" 412 false "The version is not as expected"
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
@@ -128,6 +131,11 @@ impl Reason {
             Rejection::ReservationExpired { .. } => Self::ReservationExpired,
             Rejection::ReservationNotConfirmed(_) => Self::ReservationNotConfirmed,
             Rejection::ExtensionLimit { .. } => Self::ExtensionLimit,
+            Rejection::PaymentInProgress { .. } => Self::PaymentInProgress,
+            Rejection::SplitExceedsHeld { .. } => Self::SplitExceedsHeld,
+            Rejection::FulfilExceedsSold { .. } => Self::FulfilExceedsSold,
+            // The refusal of the reserve that would have taken the units again.
+            Rejection::NotReacquired { refusal, .. } => Self::of(refusal),
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
             Rejection::PreconditionFailed { .. } | Rejection::RecordChanged { .. } => {

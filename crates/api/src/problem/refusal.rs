@@ -5,7 +5,7 @@ use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
 use stockhold_domain::{
-    ItemKey, Label, Mode, Rejection, ReservationId, Scope, Shortage, UnavailableUnits, UnitStatus,
+    Instant, ItemKey, Label, Mode, Rejection, ReservationId, Scope, Shortage, UnavailableUnits, UnitStatus,
 };
 
 impl From<Rejection> for Problem {
@@ -42,15 +42,29 @@ impl From<Rejection> for Problem {
             Rejection::UnknownReservation(id)
             | Rejection::ReservationCancelled(id)
             | Rejection::ReservationNotConfirmed(id) => (standing(reason, id), Fields::None),
-            Rejection::ReservationConfirmed { id, order_id } => {
-                let order = match &order_id {
-                    Some(order) => format!("for order \"{order}\""),
-                    None => "without an order".to_owned(),
-                };
+            Rejection::ReservationConfirmed { id, order_id, payment_id } => {
+                let detail = confirmed(id, order_id.as_ref(), payment_id.as_ref());
+                (detail, Fields::Confirmed { order_id, payment_id })
+            }
+            Rejection::PaymentInProgress { id, payment_id, until } => {
+                (in_payment(id, &payment_id, until), Fields::Payment { payment_id, until })
+            }
+            Rejection::SplitExceedsHeld { item, requested, held } => {
                 let detail = format!(
-                    "Reservation {id} is confirmed {order}. To return sold units, use POST /v1/reservations/{id}/return."
+                    "The split has {} of {}, but the reservation holds {2}. Split off {2} or fewer.",
+                    units(requested),
+                    named(&item),
+                    grouped(held)
                 );
-                (detail, Fields::Order(order_id))
+                (detail, Fields::SplitExceeds { item, requested, held })
+            }
+            Rejection::FulfilExceedsSold { item, requested, unfulfilled } => {
+                (more_than_unfulfilled(&item, requested, unfulfilled), Fields::FulfilExceeds { item, requested, unfulfilled })
+            }
+            Rejection::NotReacquired { id, refusal } => {
+                let Self { reason: _, detail, fields } = Self::from(*refusal);
+                let detail = format!("Reservation {id} has expired, and its units can't be taken again. {detail}");
+                (detail, Fields::NotReacquired(Box::new(fields)))
             }
             Rejection::ReservationExpired { id, expires_at } => (
                 format!(
@@ -61,29 +75,16 @@ impl From<Rejection> for Problem {
             ),
             Rejection::ExtensionLimit { max_expires_at } => (
                 format!(
-                    "The deadline is {}, the latest for this reservation. Confirm it before then, or make a new reservation.",
+                    "The deadline of this reservation can't be later than {}. Confirm it before then, or make a new reservation.",
                     time(max_expires_at)
                 ),
                 Fields::MaxExpiresAt(max_expires_at),
             ),
             Rejection::ReturnExceedsSold { item, requested, sold } => {
-                let (back, left) = (units(requested), grouped(sold));
-                let detail = format!(
-                    "The return has {back} of {}, but only {left} of this reservation are sold and not yet returned. Return \
-                     {left} or fewer.",
-                    named(&item)
-                );
-                (detail, Fields::ReturnExceeds { item, requested, sold })
+                (more_than_sold(&item, requested, sold), Fields::ReturnExceeds { item, requested, sold })
             }
             Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
-                let least = grouped(confirmed_sold.saturating_add(held));
-                let detail = format!(
-                    "Sold: {}, held: {}, so the total can't be below {least}. It stays at {}. \
-                     Set {least} or more, or release reservations first.",
-                    units(confirmed_sold),
-                    units(held),
-                    grouped(total_units)
-                );
+                let detail = below_committed(confirmed_sold, held, total_units);
                 (detail, Fields::BelowCommitted { confirmed_sold, held, total_units })
             }
             Rejection::ItemInUse { confirmed_sold, held, units } => {
@@ -91,8 +92,8 @@ impl From<Rejection> for Problem {
             }
             Rejection::PreconditionFailed { version: Some(version) } => (
                 format!(
-                    "The item exists with version {version}, which does not meet If-Match or If-None-Match. Read the item and \
-                     repeat the change with If-Match: \"{version}\"."
+                    "The version is {version}, which does not meet If-Match or If-None-Match. Read it again and repeat the \
+                     change with If-Match: \"{version}\"."
                 ),
                 Fields::Version(version),
             ),
@@ -108,6 +109,48 @@ impl From<Rejection> for Problem {
         };
         Self { reason, detail, fields }
     }
+}
+
+fn confirmed(id: ReservationId, order_id: Option<&Label>, payment_id: Option<&Label>) -> String {
+    let order =
+        order_id.map_or_else(|| "without an order".to_owned(), |order| format!("for order \"{order}\""));
+    let payment = payment_id.map(|payment| format!(" with payment \"{payment}\"")).unwrap_or_default();
+    format!(
+        "Reservation {id} is confirmed {order}{payment}. To return sold units, use POST /v1/reservations/{id}/return."
+    )
+}
+
+fn in_payment(id: ReservationId, payment_id: &Label, until: Instant) -> String {
+    let until = time(until);
+    format!(
+        "Payment \"{payment_id}\" of reservation {id} is open until {until}. Confirm the reservation with this payment_id, or \
+         close the payment with DELETE /v1/reservations/{id}/payment, and try again."
+    )
+}
+
+fn more_than_unfulfilled(item: &ItemKey, requested: u64, unfulfilled: u64) -> String {
+    let (requested, item, left) = (units(requested), named(item), grouped(unfulfilled));
+    format!(
+        "{requested} of {item} would be fulfilled, but only {left} of this reservation are sold and neither fulfilled nor \
+         returned. Fulfil {left} or fewer."
+    )
+}
+
+fn more_than_sold(item: &ItemKey, requested: u64, sold: u64) -> String {
+    let (back, item, left) = (units(requested), named(item), grouped(sold));
+    format!(
+        "The return has {back} of {item}, but only {left} of this reservation are sold and not yet returned. Return {left} or \
+         fewer."
+    )
+}
+
+fn below_committed(confirmed_sold: u64, held: u64, total_units: u64) -> String {
+    let least = grouped(confirmed_sold.saturating_add(held));
+    let (sold, held, total) = (units(confirmed_sold), units(held), grouped(total_units));
+    format!(
+        "Sold: {sold}, held: {held}, so the total can't be below {least}. It stays at {total}. Set {least} or more, or release \
+         reservations first."
+    )
 }
 
 /// What is in the way of a deletion, and what removes it.
@@ -200,7 +243,7 @@ fn one_unit(item: ItemKey, unit: Label, status: Option<UnitStatus>) -> (String, 
             "{} has no unit \"{unit}\". GET /v1/inventory/{{sku}}/units lists its units.",
             capital(&of)
         ),
-        Some(UnitStatus::Sold(_)) => {
+        Some(UnitStatus::Sold(_) | UnitStatus::Fulfilled(_)) => {
             format!("Unit \"{unit}\" of {of} is sold. It can be retired after it was returned.")
         }
         Some(UnitStatus::Held(_) | UnitStatus::Available) => format!(
@@ -224,7 +267,7 @@ fn standing(reason: Reason, id: ReservationId) -> String {
             )
         }
         Reason::ReservationNotConfirmed => format!(
-            "Reservation {id} is not confirmed, so it has no sold units to return. To release it, use \
+            "Reservation {id} is not confirmed, so it has no sold units to fulfil or return. To release it, use \
              DELETE /v1/reservations/{id}."
         ),
         _ => format!("There is no reservation {id}. Check the id in the answer to the reserve."),

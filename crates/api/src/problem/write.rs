@@ -2,8 +2,8 @@
 
 use super::{Fields, Problem};
 use crate::encode::json::{Object, array, put_text};
-use crate::encode::{mode_name, put_scope};
-use stockhold_domain::{ItemKey, Label, RequestId, Shortage, UnitStatus};
+use crate::encode::{mode_name, put_scope, status_name};
+use stockhold_domain::{ItemKey, Label, RequestId, Shortage, UnavailableUnits};
 use stockhold_service::MissingPermission;
 
 impl Problem {
@@ -53,27 +53,13 @@ impl Fields {
                 object.number("requested_quantity", *requested);
                 object.number("limit", *limit);
             }
-            Self::UnavailableUnits(lines) => {
-                array(object.value("taken"), lines, |out, line| {
-                    let mut object = Object::open(out);
-                    put_key(&mut object, &line.item);
-                    array(object.value("units"), &line.units, |out, unit| put_text(out, unit.as_str()));
-                    object.close();
-                });
-                let all = lines.iter().flat_map(|line| &line.units);
-                array(object.value("units"), all, |out, unit| put_text(out, unit.as_str()));
-                let unknown = lines.iter().flat_map(|line| &line.unknown);
-                if unknown.clone().next().is_some() {
-                    array(object.value("unknown_units"), unknown, |out, unit| put_text(out, unit.as_str()));
-                }
-            }
+            Self::UnavailableUnits(lines) => put_unavailable(object, lines),
             Self::Unit(unit) => {
                 let (item, unit, status) = &**unit;
                 put_key(object, item);
                 object.text("unit_id", unit.as_str());
                 if let Some(status) = status {
-                    let sold = matches!(status, UnitStatus::Sold(_));
-                    object.word("unit_status", if sold { "sold" } else { "held" });
+                    object.word("unit_status", status_name(*status));
                     if let Some(id) = status.holder() {
                         object.uuid("reservation_id", id.as_u128());
                     }
@@ -111,15 +97,52 @@ impl Fields {
             }
             Self::Version(version) => object.number("version", *version),
             Self::Limit(limit) => object.number("limit", *limit),
-            Self::Order(order) => {
-                if let Some(order) = order {
-                    object.text("order_id", order.as_str());
-                }
+            Self::Confirmed { order_id, payment_id } => {
+                object.optional_text("order_id", order_id.as_ref().map(Label::as_str));
+                object.optional_text("payment_id", payment_id.as_ref().map(Label::as_str));
+            }
+            Self::Payment { payment_id, until } => {
+                object.text("payment_id", payment_id.as_str());
+                object.time("until", *until);
+            }
+            Self::SplitExceeds { item, requested, held } => {
+                put_key(object, item);
+                object.number("requested_quantity", *requested);
+                object.number("held_units", *held);
+            }
+            Self::FulfilExceeds { item, requested, unfulfilled } => {
+                put_key(object, item);
+                object.number("requested_quantity", *requested);
+                object.number("unfulfilled_units", *unfulfilled);
+            }
+            Self::NotReacquired(fields) => {
+                object.flag("reservation_expired", true);
+                fields.write(object);
             }
             Self::Credential(fault) => object.word("credential", fault.name()),
             Self::Missing(missing) => put_missing(object.value("missing"), missing),
             Self::RetryAfterSeconds(seconds) => object.number("retry_after_seconds", *seconds),
         }
+    }
+}
+
+fn put_unavailable(object: &mut Object<'_>, lines: &[UnavailableUnits]) {
+    // All lines have to fit, so the latest of their first expiries is when another try makes sense.
+    let chance = lines.iter().map(|line| line.next_expiry_at).collect::<Option<Vec<_>>>();
+    if let Some(at) = chance.and_then(|times| times.into_iter().max()) {
+        object.time("next_expiry_at", at);
+    }
+    array(object.value("taken"), lines, |out, line| {
+        let mut object = Object::open(out);
+        put_key(&mut object, &line.item);
+        array(object.value("units"), &line.units, |out, unit| put_text(out, unit.as_str()));
+        object.close();
+    });
+    let all = lines.iter().flat_map(|line| &line.units);
+    array(object.value("units"), all, |out, unit| put_text(out, unit.as_str()));
+    let unknown = lines.iter().flat_map(|line| &line.unknown);
+    if unknown.clone().next().is_some() {
+        array(object.value("unknown_units"), unknown, |out, unit| put_text(out, unit.as_str()));
     }
 }
 

@@ -3,6 +3,7 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
+mod reservations;
 mod row;
 mod table;
 
@@ -58,6 +59,8 @@ pub enum Method {
     Post,
     /// `PUT`
     Put,
+    /// `PATCH`
+    Patch,
     /// `DELETE`
     Delete,
 }
@@ -69,6 +72,7 @@ impl Method {
             Self::Get => "GET",
             Self::Post => "POST",
             Self::Put => "PUT",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -164,7 +168,7 @@ impl Body {
 pub enum Preconditions {
     /// None. A precondition on a change is refused, because it would have no effect.
     None,
-    /// `If-Match` with the item's `ETag`.
+    /// `If-Match` with the `ETag` of the item or the reservation.
     IfMatch,
     /// `If-Match` with the item's `ETag`, or `If-None-Match: *` to create only.
     IfMatchOrAbsent,

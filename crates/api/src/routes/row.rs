@@ -1,7 +1,7 @@
 //! What rows of the route table are made of: bodies, responses and their headers.
 
 use super::{Body, Content, Response};
-use crate::decode::BODY_BYTES;
+use crate::decode::{BASKET_BODY_BYTES, BODY_BYTES};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
@@ -24,12 +24,29 @@ pub(super) const fn optional(schema: &'static str) -> Body {
     Body::Optional { schema, limit: BODY_BYTES }
 }
 
+/// A body with lines, or none.
+pub(super) const fn optional_lines(schema: &'static str) -> Body {
+    Body::Optional { schema, limit: BASKET_BODY_BYTES }
+}
+
+/// A body with lines.
+pub(super) const fn lines(schema: &'static str) -> Body {
+    Body::Required { schema, limit: BASKET_BODY_BYTES }
+}
+
 pub(super) const fn json(status: u16, description: &'static str, schema: &'static str) -> Response {
     Response { status, description, content: Content::Json(schema), headers: &[] }
 }
 
-pub(super) const fn keyed(status: u16, description: &'static str, schema: &'static str) -> Response {
-    Response { headers: &[REPLAYED], ..json(status, description, schema) }
+/// A reservation, with its version and whether the answer is a replay.
+pub(super) const fn reservation(description: &'static str) -> Response {
+    Response { headers: &[ETAG, REPLAYED], ..json(200, description, "Reservation") }
+}
+
+/// A new reservation.
+pub(super) const fn new_reservation(description: &'static str) -> Response {
+    let headers = &[("Location", "Location"), ETAG, REPLAYED];
+    Response { headers, ..json(201, description, "Reservation") }
 }
 
 pub(super) const fn item(status: u16, description: &'static str) -> Response {

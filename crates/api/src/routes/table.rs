@@ -1,8 +1,9 @@
 //! The rows of the route table.
 
+use super::reservations;
 use super::row::{
     COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, PLAIN_TEXT, REPLAYED, empty,
-    item, json, keyed, optional, required, text,
+    item, json, optional, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
@@ -11,7 +12,11 @@ use stockhold_service::Scope;
 
 /// Declares the routes in one table, so that no route lacks a row.
 macro_rules! routes {
-    ($($id:ident $method:ident $path:literal $operation:literal { $($field:ident: $value:expr,)+ })+) => {
+    (@base) => { PLAIN };
+    (@base $base:path) => { $base };
+    ($(
+        $id:ident $method:ident $path:literal $operation:literal $([$base:path])? { $($field:ident: $value:expr,)* }
+    )+) => {
         /// A route of the API's listener.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum RouteId {
@@ -32,8 +37,8 @@ macro_rules! routes {
                             method: Method::$method,
                             path: $path,
                             operation: $operation,
-                            $($field: $value,)+
-                            ..PLAIN
+                            $($field: $value,)*
+                            ..routes!(@base $($base)?)
                         }
                     },)+
                 }
@@ -43,7 +48,7 @@ macro_rules! routes {
 }
 
 /// What a row says that leaves a field out.
-const PLAIN: RouteSpec = RouteSpec {
+pub(super) const PLAIN: RouteSpec = RouteSpec {
     id: RouteId::GetIndex,
     method: Method::Get,
     path: "/",
@@ -63,23 +68,14 @@ const PLAIN: RouteSpec = RouteSpec {
     own_reasons: &[],
 };
 
-const RESERVE_REASONS: &[Reason] = &[
-    Reason::UnknownItem,
-    Reason::SalePaused,
-    Reason::QuantityLimit,
-    Reason::TtlTooLong,
-    Reason::ModeMismatch,
-    Reason::InsufficientInventory,
-    Reason::UnitsUnavailable,
-];
-
 routes! {
     SetStock Put "/v1/inventory/{sku}" "set_stock" {
         metric: "set_stock",
         tag: Tag::Inventory,
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
-            clears `default_ttl_seconds`, `max_hold_seconds` or `metadata`. The total can't be lower than the units that are \
+            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds` or `metadata`. A count of the shelf is sent as \
+            `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total can't be lower than the units that are \
             sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
             creation in microseconds since 1970. Setting the current values again changes nothing.",
         body: required("StockRequest"),
@@ -218,143 +214,26 @@ routes! {
         responses: &[empty(204, "The unit is removed.")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch, Reason::UnitInUse],
     }
-    Reserve Post "/v1/inventory/{sku}/reserve" "reserve" {
-        metric: "reserve",
-        tag: Tag::Reservations,
-        summary: "Reserve units of one item",
-        description: "Holds units for a limited time. Nobody else can get them until the reservation is confirmed, \
-            released or expires.\n\n**Check `status` in the answer.** A retry with the same idempotency key answers with the \
-            reservation as it is now, with `Idempotent-Replayed: true`. If the hold has ended since, `status` is `expired`, \
-            `confirmed` or `cancelled`, and the HTTP status is still 200. To hold the units again, send a new key.\n\n\
-            `expires_at` is the time of the reserve plus `ttl_seconds`, rounded up to the next millisecond. Both reserve \
-            routes are one operation for idempotency keys.",
-        body: required("ReserveRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::ReservationsWrite),
-        responses: &[keyed(200, "The reservation.", "Reservation")],
-        own_reasons: RESERVE_REASONS,
-    }
-    ReserveBasket Post "/v1/reservations" "reserve_basket" {
-        metric: "reserve",
-        tag: Tag::Reservations,
-        summary: "Reserve several items at once",
-        description: "Holds units of up to 2,000 items in one commit: every line in full, or nothing. With `fulfilment: \
-            partial` each line gets what is available. Lines of the same item are added up. All lines have one deadline and \
-            end together.\n\n**Check `status` in the answer.** A retry with the same idempotency key answers with the \
-            reservation as it is now, with `Idempotent-Replayed: true`. If the hold has ended since, `status` is `expired`, \
-            `confirmed` or `cancelled`, and the HTTP status is still 201. To hold the units again, send a new key.\n\n\
-            `expires_at` is the time of the reserve plus `ttl_seconds`, rounded up to the next millisecond.",
-        body: Body::Required { schema: "BasketRequest", limit: BASKET_BODY_BYTES },
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::ReservationsWrite),
-        responses: &[Response {
-            headers: &[("Location", "Location"), REPLAYED],
-            ..json(201, "The reservation.", "Reservation")
-        }],
-        own_reasons: RESERVE_REASONS,
-    }
-    ListReservations Get "/v1/reservations" "list_reservations" {
-        metric: "reservations",
-        tag: Tag::Reservations,
-        summary: "List reservations",
-        description: "The newest first. A reservation is listed when all filters match. A `sku` without a `location` \
-            matches every location. With `order_id` the reservation that was confirmed last comes first; an order may have \
-            several. A page may have fewer reservations than `limit`, even none, and still have a `next_cursor`: a request \
-            examines a bounded number of reservations. `order_id`, `owner_id` and `sku` are found by an index. A customer \
-            alone is not.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::ReservationsRead),
-        responses: &[json(200, "A page of reservations.", "ReservationPage")],
-    }
-    GetReservation Get "/v1/reservations/{reservation_id}" "get_reservation" {
-        metric: "reservation",
-        tag: Tag::Reservations,
-        summary: "Read a reservation",
-        description: "In any status. Reservations are kept after they have ended.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::ReservationsRead),
-        hold_token: true,
-        responses: &[json(200, "The reservation.", "Reservation")],
-        own_reasons: &[Reason::UnknownReservation],
-    }
-    Extend Post "/v1/reservations/{reservation_id}/extend" "extend" {
-        metric: "extend",
-        tag: Tag::Reservations,
-        summary: "Extend a reservation",
-        description: "Moves the deadline to `ttl_seconds` from now. The deadline never gets earlier, and never later than \
-            `max_expires_at`: a later one is cut to it. At that limit the answer is `extension_limit`. A `ttl_seconds` above \
-            the longest hold of these items is `ttl_too_long`.",
-        body: required("ExtendRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::ReservationsWrite),
-        hold_token: true,
-        responses: &[keyed(200, "The reservation.", "Reservation")],
-        own_reasons: &[
-            Reason::UnknownReservation,
-            Reason::ReservationConfirmed,
-            Reason::ReservationCancelled,
-            Reason::ReservationExpired,
-            Reason::ExtensionLimit,
-            Reason::TtlTooLong,
-        ],
-    }
-    Confirm Post "/v1/reservations/{reservation_id}/confirm" "confirm" {
-        metric: "confirm",
-        tag: Tag::Reservations,
-        summary: "Confirm a reservation",
-        description: "Sells the reservation's units. A second confirm with the same order, or without one, gives the same \
-            answer and changes nothing.",
-        body: optional("ConfirmRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::ReservationsWrite),
-        responses: &[keyed(200, "The confirmed reservation.", "Reservation")],
-        own_reasons: &[
-            Reason::UnknownReservation,
-            Reason::ReservationConfirmed,
-            Reason::ReservationCancelled,
-            Reason::ReservationExpired,
-        ],
-    }
-    ReturnUnits Post "/v1/reservations/{reservation_id}/return" "return_units" {
-        metric: "return",
-        tag: Tag::Reservations,
-        summary: "Return sold units",
-        description: "Puts units of a confirmed reservation back into stock. The reservation stays confirmed, and its \
-            lines show `returned_quantity`. Send an idempotency key: a return that is repeated without a key is applied twice.",
-        body: required("ReturnRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::ReservationsWrite),
-        responses: &[keyed(200, "The reservation.", "Reservation")],
-        own_reasons: &[
-            Reason::UnknownReservation,
-            Reason::ReservationNotConfirmed,
-            Reason::ReturnExceedsSold,
-        ],
-    }
-    Release Delete "/v1/reservations/{reservation_id}" "release" {
-        metric: "release",
-        tag: Tag::Reservations,
-        summary: "Release a reservation",
-        description: "Puts the reservation's units back into stock. Releasing a reservation that was released before, or \
-            that has expired, gives the same answer and changes nothing.",
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::ReservationsWrite),
-        hold_token: true,
-        responses: &[Response { headers: &[REPLAYED], ..empty(204, "The units are available again.") }],
-        own_reasons: &[Reason::UnknownReservation, Reason::ReservationConfirmed],
-    }
+    Reserve Post "/v1/inventory/{sku}/reserve" "reserve" [reservations::RESERVE] {}
+    ReserveBasket Post "/v1/reservations" "reserve_basket" [reservations::RESERVE_BASKET] {}
+    ListReservations Get "/v1/reservations" "list_reservations" [reservations::LIST_RESERVATIONS] {}
+    GetReservation Get "/v1/reservations/{reservation_id}" "get_reservation" [reservations::GET_RESERVATION] {}
+    Extend Post "/v1/reservations/{reservation_id}/extend" "extend" [reservations::EXTEND] {}
+    Amend Patch "/v1/reservations/{reservation_id}" "amend" [reservations::AMEND] {}
+    Transfer Post "/v1/reservations/{reservation_id}/transfer" "transfer" [reservations::TRANSFER] {}
+    Split Post "/v1/reservations/{reservation_id}/split" "split" [reservations::SPLIT] {}
+    Merge Post "/v1/reservations/{reservation_id}/merge" "merge" [reservations::MERGE] {}
+    OpenPayment Post "/v1/reservations/{reservation_id}/payment" "open_payment" [reservations::OPEN_PAYMENT] {}
+    ClosePayment Delete "/v1/reservations/{reservation_id}/payment" "close_payment" [reservations::CLOSE_PAYMENT] {}
+    Confirm Post "/v1/reservations/{reservation_id}/confirm" "confirm" [reservations::CONFIRM] {}
+    Fulfil Post "/v1/reservations/{reservation_id}/fulfil" "fulfil" [reservations::FULFIL] {}
+    ReturnUnits Post "/v1/reservations/{reservation_id}/return" "return_units" [reservations::RETURN_UNITS] {}
+    Release Delete "/v1/reservations/{reservation_id}" "release" [reservations::RELEASE] {}
     RunCommands Post "/v1/commands" "run_commands" {
         metric: "commands",
         tag: Tag::Reservations,
         summary: "Run many commands in one call",
-        description: "Up to 8,192 commands: reserve, confirm, release, extend, set_stock and adjust_stock. They are decided in their order, each on \
-            its own: a command that is refused or invalid does not affect the others. Put each command's idempotency key into \
+        description: "Up to 8,192 commands on reservations and stock. They are decided in their order, each on its own: a command that is refused or invalid does not affect the others. Put each command's idempotency key into \
             its body. The header `Idempotency-Key` is refused.",
         body: Body::Required { schema: "CommandsRequest", limit: COMMANDS_BODY_BYTES },
         access: Access::Write,

@@ -12,8 +12,7 @@ pub struct Event {
     pub id: EventId,
     /// Its place in the order of all events: dense, from 1, in the order of commits.
     pub position: u64,
-    /// `reservation.created`, `.extended`, `.confirmed`, `.cancelled`, `.expired`, `.returned`, `stock.set`, `.adjusted`,
-    /// `units.added`, `.retired`, `sale.paused`, `.resumed`, `access.key_created`, `.key_rolled`, `.key_revoked`.
+    /// The name of a [`crate::EventType`].
     #[serde(rename = "type")]
     pub kind: String,
     /// When it was decided.
@@ -34,9 +33,46 @@ pub struct Event {
     /// The reservation's deadline after it.
     #[serde(default, deserialize_with = "form::optional_time")]
     pub expires_at: Option<Instant>,
-    /// The latest deadline that the reservation can reach; when it was created.
+    /// The reservation's version after it.
+    pub version: Option<u64>,
+    /// The latest deadline that the reservation can reach; when it was created or amended.
     #[serde(default, deserialize_with = "form::optional_time")]
     pub max_expires_at: Option<Instant>,
+    /// The lines before an amend, a split or a merge.
+    #[serde(default)]
+    pub lines_before: Vec<LineBefore>,
+    /// The reservation from which this one was split off.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub split_from: Option<ReservationId>,
+    /// The reservation that a split made.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub split_into: Option<ReservationId>,
+    /// The reservations that were merged into this one.
+    #[serde(default, deserialize_with = "form::ids")]
+    pub merged_from: Vec<ReservationId>,
+    /// The reservation that took the lines of this one.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub merged_into: Option<ReservationId>,
+    /// The expired reservation whose units this one took again.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub replaces: Option<ReservationId>,
+    /// The reservation that took the units again.
+    #[serde(default, deserialize_with = "form::optional_id")]
+    pub replaced_by: Option<ReservationId>,
+    /// Who the reservation was for before a transfer.
+    pub from: Option<EventParties>,
+    /// Who it is for after it.
+    pub to: Option<EventParties>,
+    /// The payment of a window, or of a confirm.
+    pub payment_id: Option<String>,
+    /// When the payment window ends.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub until: Option<Instant>,
+    /// What left the shelf by this fulfil.
+    #[serde(default)]
+    pub fulfilled: Vec<MovedLine>,
+    /// What became of returned units: `restock` or `write_off`.
+    pub disposition: Option<String>,
     /// The order that a confirm named.
     pub order_id: Option<String>,
     /// Why: of a release, a return, an adjustment, a pause or a resumption.
@@ -51,14 +87,15 @@ pub struct Event {
     pub metadata: Option<serde_json::Value>,
     /// What came back by this return.
     #[serde(default)]
-    pub returned: Vec<Returned>,
+    pub returned: Vec<MovedLine>,
     /// By how much an adjustment moved the total.
     pub delta: Option<i64>,
     /// Units that came to the item.
     #[serde(default)]
     pub units: Vec<NewUnit>,
-    /// The unit that was retired.
-    pub unit_id: Option<String>,
+    /// The units that were retired.
+    #[serde(default)]
+    pub unit_ids: Vec<String>,
     /// The item after its stock was set or adjusted.
     pub item: Option<Item>,
     /// What is paused or resumed: `everything`, `location` or `item`.
@@ -74,6 +111,8 @@ pub struct Event {
     pub previous_event_id: Option<EventId>,
     /// Who asked: the principal, or `stockhold` for what fell due by itself.
     pub actor: String,
+    /// The API key that the caller used.
+    pub actor_key_id: Option<String>,
     /// What the request was called.
     pub request_id: String,
     /// The caller's trace, as its header had it.
@@ -91,6 +130,9 @@ pub struct EventLine {
     pub quantity: Option<u64>,
     /// Requested units.
     pub requested_quantity: Option<u64>,
+    /// Units that left the shelf and did not come back.
+    #[serde(default)]
+    pub fulfilled_quantity: u64,
     /// Units returned so far.
     #[serde(default)]
     pub returned_quantity: u64,
@@ -103,21 +145,53 @@ pub struct EventLine {
     pub total_units: u64,
     /// Units sold, less returns.
     pub confirmed_sold: u64,
+    /// Sold units that have left the shelf.
+    pub fulfilled_units: u64,
     /// Units in active reservations.
     pub held_units: u64,
+    /// Those of them whose reservation has an open payment window.
+    pub held_under_payment: u64,
     /// Active reservations with a line on the item.
     pub active_reservations: u64,
 }
 
-/// What came back of one line.
+/// Who a reservation is for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Returned {
+pub struct EventParties {
+    /// The owner.
+    pub owner_id: String,
+    /// The buyer.
+    pub customer_id: Option<String>,
+    /// The buyer's session.
+    pub session_id: Option<String>,
+}
+
+/// A line before an event.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LineBefore {
+    /// The SKU.
+    pub sku: String,
+    /// The location.
+    pub location: String,
+    /// How many units.
+    pub quantity: u64,
+    /// Which, where they have ids.
+    #[serde(default)]
+    pub units: Vec<String>,
+}
+
+/// Units of one line that left the shelf or came back.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct MovedLine {
     /// What.
     pub sku: String,
     /// Where.
     pub location: String,
     /// How many units.
     pub quantity: u64,
+    /// Those of returned units that had left the shelf.
+    #[serde(default)]
+    pub fulfilled_quantity: u64,
     /// Which, where they have ids.
     #[serde(default)]
     pub units: Vec<String>,

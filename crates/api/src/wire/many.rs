@@ -1,6 +1,9 @@
 //! Many at once: pages of lists, batches of commands, availabilities.
 
-use super::{Availability, Item, Problem, RequestedLine, Reservation, Stock, Terms};
+use super::{
+    Amendment, Availability, Confirmation, Item, PaymentWindow, Problem, Recipient, RequestedLine,
+    Reservation, ReturnedUnits, Shipment, Stock, Terms,
+};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 use stockhold_domain::ReservationId;
@@ -36,9 +39,9 @@ pub enum Command {
         /// Which.
         #[serde(serialize_with = "shown")]
         reservation_id: ReservationId,
-        /// The order it becomes.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        order_id: Option<String>,
+        /// The order and the payment.
+        #[serde(flatten)]
+        confirmation: Confirmation,
         /// The idempotency key.
         #[serde(skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
@@ -62,6 +65,119 @@ pub enum Command {
         reservation_id: ReservationId,
         /// How long from now, in seconds.
         ttl_seconds: u32,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Change the lines, the deadline or the metadata of a hold.
+    Amend {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// What changes.
+        #[serde(flatten)]
+        amendment: Amendment,
+        /// The version that the reservation must have.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_version: Option<u64>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Give a hold to another owner, customer or session.
+    Transfer {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// Who it is for afterwards.
+        #[serde(flatten)]
+        recipient: Recipient,
+        /// The version that the reservation must have.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_version: Option<u64>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Move units of a hold into a new one.
+    Split {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The units.
+        lines: Vec<RequestedLine>,
+        /// The version that the reservation must have.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_version: Option<u64>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Add the lines of other holds to a hold.
+    Merge {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The other holds.
+        #[serde(serialize_with = "all_shown")]
+        from: Vec<ReservationId>,
+        /// The version that the reservation must have.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_version: Option<u64>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Open a payment window.
+    OpenPayment {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The payment.
+        #[serde(flatten)]
+        window: PaymentWindow,
+        /// The version that the reservation must have.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        if_version: Option<u64>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Close a payment window.
+    ClosePayment {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The payment; that of the open window when absent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        payment_id: Option<String>,
+        /// Why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Record that sold units left the shelf.
+    Fulfil {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The units.
+        #[serde(flatten)]
+        shipment: Shipment,
+        /// The idempotency key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        idempotency_key: Option<String>,
+    },
+    /// Take back sold units.
+    Return {
+        /// The reservation.
+        #[serde(serialize_with = "shown")]
+        reservation_id: ReservationId,
+        /// The units.
+        #[serde(flatten)]
+        returned: ReturnedUnits,
         /// The idempotency key.
         #[serde(skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
@@ -98,6 +214,10 @@ fn shown<S: Serializer>(id: &ReservationId, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(id)
 }
 
+fn all_shown<S: Serializer>(ids: &[ReservationId], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(ids.iter().map(ToString::to_string))
+}
+
 impl Command {
     /// Its idempotency key, if it takes one.
     pub fn idempotency_key(&mut self) -> Option<&mut Option<String>> {
@@ -106,6 +226,14 @@ impl Command {
             | Self::Confirm { idempotency_key, .. }
             | Self::Release { idempotency_key, .. }
             | Self::Extend { idempotency_key, .. }
+            | Self::Amend { idempotency_key, .. }
+            | Self::Transfer { idempotency_key, .. }
+            | Self::Split { idempotency_key, .. }
+            | Self::Merge { idempotency_key, .. }
+            | Self::OpenPayment { idempotency_key, .. }
+            | Self::ClosePayment { idempotency_key, .. }
+            | Self::Fulfil { idempotency_key, .. }
+            | Self::Return { idempotency_key, .. }
             | Self::AdjustStock { idempotency_key, .. } => Some(idempotency_key),
             Self::SetStock { .. } => None,
         }

@@ -6,8 +6,8 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::wire;
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, OptionalTerms, Patch, Release,
-    RequestId, RequestedLine, Reserve, ReserveTerms, Seconds, SetStock,
+    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, IfExpired, Mode, OptionalTerms, Patch,
+    Release, RequestId, RequestedLine, Reserve, ReserveTerms, Seconds, SetStock,
 };
 
 fn all(body: &str) -> Vec<Result<Keyed<'_>, Invalid>> {
@@ -64,38 +64,39 @@ fn commands_as_they_are_meant() {
         fulfilment: Fulfilment::All,
         terms: ReserveTerms { optional: None, ..full.terms.clone() },
     };
+    let confirm =
+        Confirm { id: id(), order_id: Some(label("7")), payment_id: None, if_expired: IfExpired::Refuse };
+    let stock = SetStock {
+        item: key("default", "a"),
+        total_units: Some(9),
+        shelf: None,
+        mode: None,
+        safety_stock: None,
+        default_ttl: Patch::Keep,
+        max_hold: Patch::Keep,
+        max_payment: Patch::Keep,
+        metadata: Patch::Keep,
+        expected: None,
+    };
     let expected = [
         (Command::Reserve(full), Some("k\"1")),
         (Command::Reserve(short), None),
-        (Command::Confirm(Confirm { id: id(), order_id: Some(label("7")) }), Some("k2")),
+        (Command::Confirm(confirm), Some("k2")),
         (Command::Release(Release { id: id(), reason: Some(label("no")) }), None),
         (Command::Extend(Extend { id: id(), ttl: Seconds::new(5).unwrap() }), None),
         (
             Command::SetStock(SetStock {
                 item: key("hub", "a"),
-                total_units: Some(9),
                 mode: Some(Mode::Counted),
                 safety_stock: Some(1),
                 default_ttl: Patch::Clear,
                 max_hold: Patch::Set(Seconds::new(60).unwrap()),
                 metadata: Patch::Set(r#"{"a":1}"#.into()),
-                expected: None,
+                ..stock.clone()
             }),
             None,
         ),
-        (
-            Command::SetStock(SetStock {
-                item: key("default", "a"),
-                total_units: Some(9),
-                mode: None,
-                safety_stock: None,
-                default_ttl: Patch::Keep,
-                max_hold: Patch::Keep,
-                metadata: Patch::Keep,
-                expected: None,
-            }),
-            None,
-        ),
+        (Command::SetStock(stock), None),
         (
             Command::AdjustStock(AdjustStock {
                 item: key("default", "a"),
@@ -122,8 +123,8 @@ fn commands_as_they_are_meant() {
 #[test]
 fn commands_that_are_wrong_by_themselves() {
     wrong("{}", "/op", "is required");
-    let words =
-        "must be \"reserve\", \"confirm\", \"release\", \"extend\", \"set_stock\" or \"adjust_stock\", found";
+    let words = "must be \"reserve\", \"confirm\", \"release\", \"extend\", \"amend\", \"transfer\", \"split\", \"merge\", \
+                 \"open_payment\", \"close_payment\", \"fulfil\", \"return\", \"set_stock\" or \"adjust_stock\", found";
     wrong(r#"{"op":"sell"}"#, "/op", &format!("{words} \"sell\""));
     wrong(r#"{"op":null}"#, "/op", &format!("{words} null"));
     wrong(r#"{"op":"confirm","op":"confirm"}"#, "/op", "is given twice");
@@ -180,7 +181,7 @@ fn commands_that_are_wrong_by_themselves() {
     wrong(
         r#"{"op":"reserve","owner_id":"o","sku":"a","metadata":null}"#,
         "/metadata",
-        "must be a JSON object, found null",
+        "can't be null: leave it out",
     );
     // As deep as in the body of its own route.
     let deep = |levels: usize| {
@@ -292,7 +293,11 @@ fn results_as_they_are_written_and_read() {
             terms: wire::Terms { owner_id: "o".to_owned(), partial: true, ..wire::Terms::default() },
             idempotency_key: Some("k".to_owned()),
         },
-        wire::Command::Confirm { reservation_id: id(), order_id: None, idempotency_key: None },
+        wire::Command::Confirm {
+            reservation_id: id(),
+            confirmation: wire::Confirmation::default(),
+            idempotency_key: None,
+        },
         wire::Command::Release { reservation_id: id(), reason: Some("r".to_owned()), idempotency_key: None },
         wire::Command::Extend { reservation_id: id(), ttl_seconds: 9, idempotency_key: None },
         wire::Command::SetStock {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 use stockhold_api::client::{At, Client, Error, Listed, TRIES, UnitsListed};
 use stockhold_api::encode::List;
-use stockhold_api::wire::{Command, Patch, RequestedLine, Stock, Stocked, Terms};
+use stockhold_api::wire::{Command, Patch, RequestedLine, ReturnedUnits, Stock, Stocked, Terms};
 use stockhold_api::{EventType, encode, wire};
 use stockhold_domain::{
     Event, EventId, Instant, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
@@ -150,7 +150,9 @@ async fn requests_go_out_as_the_routes_want_them() {
     let sold = client.confirm(id(), Some("o-1"), Some("k3")).await.unwrap();
     assert_eq!(sold.status, wire::Status::Confirmed);
     client.extend(id(), 60, Some("k4")).await.unwrap();
-    client.return_units(id(), Some(&[want]), "broken", Some("k5")).await.unwrap();
+    let broken =
+        ReturnedUnits { lines: Some(vec![want]), reason: "broken".to_owned(), ..ReturnedUnits::default() };
+    client.return_units(id(), &broken, Some("k5")).await.unwrap();
     client.reservation(id()).await.unwrap();
     client.release(id(), Some("changed mind")).await.unwrap();
     assert!(client.set_item_sale(TEA, true).await.unwrap().paused);
@@ -261,7 +263,12 @@ async fn units_go_out_as_the_routes_want_them() {
         ..wire::Wish::default()
     };
     client.reserve_units(TEA, &wish, &terms(), Some("k1")).await.unwrap();
-    client.return_named(id(), &["A 1"], "ill", Some("k2")).await.unwrap();
+    let ill = ReturnedUnits {
+        units: Some(vec!["A 1".to_owned()]),
+        reason: "ill".to_owned(),
+        ..ReturnedUnits::default()
+    };
+    client.return_units(id(), &ill, Some("k2")).await.unwrap();
     client.retire_unit(TEA, "A 1").await.unwrap();
     let one = client.unit(TEA, "A 1").await.unwrap();
     assert_eq!((one.status, one.reservation_id, &*one.unit_id), (wire::Stands::Held, Some(id()), "A 1"));
@@ -312,7 +319,12 @@ async fn many_at_once_go_out_as_the_routes_want_them() {
         event: Event {
             id: EventId::from_u128(1),
             at: item().created_at,
-            origin: Origin { actor: label("shop"), request_id: RequestId::Made(1), trace: None },
+            origin: Origin {
+                actor: label("shop"),
+                key_id: None,
+                request_id: RequestId::Made(1),
+                trace: None,
+            },
             previous: None,
             transition: Transition::Sale { scope: Scope::Everything, paused: true, reason: None },
         },

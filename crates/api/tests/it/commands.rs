@@ -3,9 +3,9 @@
 use crate::samples::{ID, id, key, label};
 use stockhold_api::decode::{self, Keyed, Match};
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Extend, Fulfilment, Mode, OptionalTerms, Patch, Precondition,
-    Release, RequestedLine, Reserve, ReserveTerms, Return, ReturnSelection, Scope, Seconds, SetSale,
-    SetStock,
+    AdjustStock, Basket, Command, Confirm, Disposition, Extend, Fulfilment, IfExpired, Label, Mode,
+    OptionalTerms, Patch, Precondition, Release, RequestedLine, Reserve, ReserveTerms, Return, SaleSelection,
+    Scope, Seconds, SetSale, SetStock,
 };
 
 fn seconds(n: u64) -> Seconds {
@@ -66,14 +66,18 @@ fn baskets_sum_lines_of_one_item() {
     assert_eq!(key.as_deref(), Some("k"));
 }
 
+fn confirm(order_id: Option<Label>) -> Confirm {
+    Confirm { id: id(), order_id, payment_id: None, if_expired: IfExpired::Refuse }
+}
+
 #[test]
 fn what_a_reservation_goes_through() {
     for empty in ["", "  ", "{}"] {
         let Keyed { command, key, .. } = decode::confirm(ID, None, empty.as_bytes()).unwrap();
-        assert_eq!((command, key), (Command::Confirm(Confirm { id: id(), order_id: None }), None));
+        assert_eq!((command, key), (Command::Confirm(confirm(None)), None));
     }
     let Keyed { command, .. } = decode::confirm(ID, None, br#"{"order_id":"7"}"#).unwrap();
-    assert_eq!(command, Command::Confirm(Confirm { id: id(), order_id: Some(label("7")) }));
+    assert_eq!(command, Command::Confirm(confirm(Some(label("7")))));
 
     let Keyed { command, key, .. } =
         decode::extend(ID, None, br#"{"ttl_seconds":5,"idempotency_key":"k"}"#).unwrap();
@@ -90,12 +94,27 @@ fn what_a_reservation_goes_through() {
     let Keyed { command, .. } = decode::return_units(ID, None, br#"{"reason":"broken"}"#).unwrap();
     assert_eq!(
         command,
-        Command::Return(Return { id: id(), selection: ReturnSelection::All, reason: reason.clone() })
+        Command::Return(Return {
+            id: id(),
+            selection: SaleSelection::All,
+            from: None,
+            disposition: Disposition::Restock,
+            reason: reason.clone(),
+        })
     );
     let body = br#"{"reason":"broken","lines":[{"sku":"a","location":"hub","quantity":2}]}"#;
     let Keyed { command, .. } = decode::return_units(ID, None, body).unwrap();
-    let selection = ReturnSelection::Lines(basket(&[("hub", "a", 2)]));
-    assert_eq!(command, Command::Return(Return { id: id(), selection, reason }));
+    let selection = SaleSelection::Lines(basket(&[("hub", "a", 2)]));
+    assert_eq!(
+        command,
+        Command::Return(Return {
+            id: id(),
+            selection,
+            from: None,
+            disposition: Disposition::Restock,
+            reason
+        })
+    );
 }
 
 #[test]
@@ -133,10 +152,12 @@ fn what_operators_do() {
     let bare = SetStock {
         item: key("default", "tea"),
         total_units: Some(0),
+        shelf: None,
         mode: None,
         safety_stock: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
+        max_payment: Patch::Keep,
         metadata: Patch::Keep,
         expected: None,
     };
@@ -147,10 +168,12 @@ fn what_operators_do() {
     let command = decode::set_stock("tea", None, Some(Match::If(b"\"7\"")), body).unwrap();
     let full = SetStock {
         total_units: Some(1_000_000_000_000),
+        shelf: None,
         mode: Some(Mode::Counted),
         safety_stock: Some(5),
         default_ttl: Patch::Set(seconds(30)),
         max_hold: Patch::Set(seconds(2_592_000)),
+        max_payment: Patch::Keep,
         metadata: Patch::Set("{}".into()),
         expected: Some(Precondition::version(7)),
         ..bare.clone()
@@ -162,6 +185,7 @@ fn what_operators_do() {
         total_units: None,
         default_ttl: Patch::Clear,
         max_hold: Patch::Clear,
+        max_payment: Patch::Keep,
         metadata: Patch::Clear,
         ..bare
     };

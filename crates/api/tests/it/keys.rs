@@ -149,7 +149,8 @@ fn a_key_is_shown_without_its_digest_and_once_with_itself() {
 fn row(change: RecordChange, value: &[u8]) -> EventRow {
     let key = RecordKey { kind: RecordKind::ApiKey, id: label(ID) };
     let record = Record { key, version: 1, value: Some(RecordValue::new(value).unwrap()) };
-    let origin = Origin { actor: label("root"), request_id: RequestId::Given(label("r")), trace: None };
+    let origin =
+        Origin { actor: label("root"), key_id: None, request_id: RequestId::Given(label("r")), trace: None };
     let transition = Transition::Record { change, record };
     EventRow {
         position: 3,

@@ -5,8 +5,8 @@ use stockhold_api::decode::{EventPageQuery, EventsFrom};
 use stockhold_api::encode::{self, List};
 use stockhold_api::{EventType, EventTypes, cursor, decode, wire};
 use stockhold_domain::{
-    Event, EventId, Hold, HoldChange, Instant, Line, Origin, RequestId, Scope, Status, StockChange,
-    StockCounters, Trace, Transition,
+    Disposition, Event, EventId, Hold, HoldChange, Instant, Line, MovedUnits, Origin, RequestId, Scope,
+    Status, StockChange, StockCounters, Trace, Transition,
 };
 use stockhold_store::{Cursor, EventRow};
 
@@ -208,6 +208,7 @@ fn row(transition: Transition) -> EventRow {
         at: at(5),
         origin: Origin {
             actor: label("shop"),
+            key_id: Some(7),
             request_id: RequestId::Given(label("r \"1\"")),
             trace: Some(trace),
         },
@@ -218,7 +219,16 @@ fn row(transition: Transition) -> EventRow {
 }
 
 fn figures(sequence: u64) -> StockCounters {
-    StockCounters { total_units: 10, confirmed_sold: 4, held: 3, active: 2, sequence, at: at(5) }
+    StockCounters {
+        total_units: 10,
+        confirmed_sold: 4,
+        fulfilled: 2,
+        held: 3,
+        held_under_payment: 1,
+        active: 2,
+        sequence,
+        at: at(5),
+    }
 }
 
 fn held(change: HoldChange, hold: Hold) -> EventRow {
@@ -227,7 +237,8 @@ fn held(change: HoldChange, hold: Hold) -> EventRow {
 
 const HEAD: &str = r#"{"id":"018bcfe5-6800-7fff-bfff-fffffffffffe","position":1042,"type":"#;
 const TAIL: &str = concat!(
-    r#","previous_event_id":"018bcfe5-6800-7fff-bfff-fffffffffffd","actor":"shop","request_id":"r \"1\"","#,
+    r#","previous_event_id":"018bcfe5-6800-7fff-bfff-fffffffffffd","actor":"shop","#,
+    r#""actor_key_id":"key_00000000000000000000000000000007","request_id":"r \"1\"","#,
     r#""traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#
 );
 
@@ -241,10 +252,11 @@ fn events_of_reservations() {
             r#""reservation_id":"{ID}","owner_id":"cart \"7\" \\ é","status":"active","quantity":3,"lines":["#
         ),
         r#"{"sku":"tea","location":"default","quantity":2,"requested_quantity":3,"sequence":8,"total_units":10,"#,
-        r#""confirmed_sold":4,"held_units":3,"active_reservations":2},"#,
+        r#""confirmed_sold":4,"fulfilled_units":2,"held_units":3,"held_under_payment":1,"active_reservations":2},"#,
         r#"{"sku":"cup","location":"hub/9","quantity":1,"requested_quantity":1,"returned_quantity":1,"sequence":9,"#,
-        r#""total_units":10,"confirmed_sold":4,"held_units":3,"active_reservations":2}],"#,
-        r#""expires_at":"2023-11-14T22:23:20.000Z""#,
+        r#""total_units":10,"confirmed_sold":4,"fulfilled_units":2,"held_units":3,"held_under_payment":1,"#,
+        r#""active_reservations":2}],"#,
+        r#""expires_at":"2023-11-14T22:23:20.000Z","version":1"#,
         TAIL,
     ];
     assert_eq!(json, expected.concat());
@@ -259,8 +271,12 @@ fn events_of_reservations() {
     assert_eq!((&*read.actor, &*read.request_id), ("shop", "r \"1\""));
 
     let full = crate::samples::full_hold();
-    let returned =
-        HoldChange::Returned { quantities: vec![0, 1], units: Box::default(), reason: label("broken") };
+    let returned = HoldChange::Returned {
+        lines: [MovedUnits::default(), MovedUnits { quantity: 1, places: Box::default() }].into(),
+        fulfilled: [0, 1].into(),
+        disposition: Disposition::WriteOff,
+        reason: label("broken"),
+    };
     for (change, hold, kind, own) in [
         (
             HoldChange::Created,
@@ -283,12 +299,12 @@ fn events_of_reservations() {
             returned,
             full,
             "returned",
-            r#","returned":[{"sku":"cup","location":"hub/9","quantity":1}],"reason":"broken""#,
+            r#","returned":[{"sku":"cup","location":"hub/9","quantity":1,"fulfilled_quantity":1}],"disposition":"write_off","reason":"broken""#,
         ),
     ] {
         let json = written(|out| encode::event(out, &held(change, hold)));
         assert!(json.starts_with(&format!("{HEAD}\"reservation.{kind}\"")), "{json}");
-        let expires = r#""expires_at":"2023-11-14T22:23:20.000Z""#;
+        let expires = r#""expires_at":"2023-11-14T22:23:20.000Z","version":1"#;
         assert!(json.ends_with(&format!("{expires}{own}{TAIL}")), "{json}");
         serde_json::from_str::<wire::Event>(&json).unwrap();
     }
@@ -308,7 +324,7 @@ fn events_of_stock_and_sales() {
     let expected = [
         HEAD,
         r#""stock.set","time":"2023-11-14T22:13:20.005Z","lines":[{"sku":"tea","location":"hub/9","sequence":41,"#,
-        r#""total_units":100,"confirmed_sold":20,"held_units":3,"active_reservations":2}],"item":"#,
+        r#""total_units":100,"confirmed_sold":20,"fulfilled_units":12,"held_units":3,"held_under_payment":0,"active_reservations":2}],"item":"#,
         &whole,
         TAIL,
     ];
@@ -341,8 +357,12 @@ fn events_of_stock_and_sales() {
     let mut bare = row(Transition::Sale { scope: Scope::Everything, paused: true, reason: None });
     bare.event.previous = None;
     bare.event.at = Instant::from_millis(0);
-    bare.event.origin =
-        Origin { actor: label("stockhold"), request_id: RequestId::Made(id().as_u128()), trace: None };
+    bare.event.origin = Origin {
+        actor: label("stockhold"),
+        key_id: None,
+        request_id: RequestId::Made(id().as_u128()),
+        trace: None,
+    };
     let json = written(|out| encode::event(out, &bare));
     let end = format!(r#""scope":"everything","actor":"stockhold","request_id":"{ID}"}}"#);
     assert!(json.ends_with(&end), "{json}");

@@ -2,6 +2,7 @@
 
 mod batches;
 mod bodies;
+mod changes;
 mod client;
 mod commands;
 mod keys;

@@ -139,8 +139,7 @@ fn versions_in_if_match() {
         assert_eq!(version(Some(good.as_bytes())), any_of(versions), "{good}");
     }
     assert_eq!(version(Some(b" * ")), Ok(Some(Precondition::Exists)));
-    let must =
-        "must be the item's ETag with its quotation marks, like \"3\", or a list of them, or *, found ";
+    let must = "must be an ETag with its quotation marks, like \"3\", or a list of them, or *, found ";
     for bad in [
         "",
         "3",
@@ -172,15 +171,18 @@ fn versions_in_if_match() {
     assert_eq!(decode::no_precondition(false, false), Ok(()));
     refused(
         decode::no_precondition(true, false),
-        &[("/If-Match", "only where an item is set, adjusted or deleted")],
+        &[("/If-Match", "is not read by this route: leave it out")],
     );
-    refused(decode::no_precondition(true, true), &[("/If-None-Match", "only where an item is set: ")]);
+    refused(
+        decode::no_precondition(true, true),
+        &[("/If-None-Match", "is not read by this route: leave it out")],
+    );
     refused(
         decode::adjust("%", Some("x"), Some(b"3"), b"[]"),
         &[
             ("/sku", "has a %"),
             ("/x", "is not a query parameter"),
-            ("/If-Match", "must be the item's ETag"),
+            ("/If-Match", "must be an ETag"),
             ("", "must be a JSON object"),
         ],
     );

@@ -179,8 +179,8 @@ fn items_and_sales() {
     check(
         Rejection::PreconditionFailed { version: Some(4) },
         Reason::PreconditionFailed,
-        "The item exists with version 4, which does not meet If-Match or If-None-Match. Read the item and repeat \
-         the change with If-Match: \"4\".",
+        "The version is 4, which does not meet If-Match or If-None-Match. Read it again and repeat the change with \
+         If-Match: \"4\".",
         r#","version":4"#,
     );
     check(
@@ -232,7 +232,7 @@ fn reservations() {
         "",
     );
     check(
-        Rejection::ReservationConfirmed { id: id(), order_id: None },
+        Rejection::ReservationConfirmed { id: id(), order_id: None, payment_id: None },
         Reason::ReservationConfirmed,
         &named(
             "Reservation ID is confirmed without an order. To return sold units, use POST \
@@ -241,14 +241,62 @@ fn reservations() {
         "",
     );
     check(
-        Rejection::ReservationConfirmed { id: id(), order_id: Some(label("o-1")) },
+        Rejection::ReservationConfirmed {
+            id: id(),
+            order_id: Some(label("o-1")),
+            payment_id: Some(label("p-1")),
+        },
         Reason::ReservationConfirmed,
         &named(
-            "Reservation ID is confirmed for order \"o-1\". To return sold units, use POST \
+            "Reservation ID is confirmed for order \"o-1\" with payment \"p-1\". To return sold units, use POST \
              /v1/reservations/ID/return.",
         ),
-        r#","order_id":"o-1""#,
+        r#","order_id":"o-1","payment_id":"p-1""#,
     );
+}
+
+#[test]
+fn changed_reservations() {
+    let name = id().to_string();
+    let named = |text: &str| text.replace("ID", &name);
+    check(
+        Rejection::PaymentInProgress { id: id(), payment_id: label("p-1"), until: at(1) },
+        Reason::PaymentInProgress,
+        &named(
+            "Payment \"p-1\" of reservation ID is open until 2023-11-14T22:13:20.001Z. Confirm the reservation with this \
+             payment_id, or close the payment with DELETE /v1/reservations/ID/payment, and try again.",
+        ),
+        r#","payment_id":"p-1","until":"2023-11-14T22:13:20.001Z""#,
+    );
+    check(
+        Rejection::SplitExceedsHeld { item: key("hub", "tea"), requested: 1_200, held: 1 },
+        Reason::SplitExceedsHeld,
+        "The split has 1,200 units of item \"tea\" at location \"hub\", but the reservation holds 1. Split off 1 or fewer.",
+        r#","sku":"tea","location":"hub","requested_quantity":1200,"held_units":1"#,
+    );
+    check(
+        Rejection::FulfilExceedsSold { item: key("hub", "tea"), requested: 1, unfulfilled: 0 },
+        Reason::FulfilExceedsSold,
+        "1 unit of item \"tea\" at location \"hub\" would be fulfilled, but only 0 of this reservation are sold and neither \
+         fulfilled nor returned. Fulfil 0 or fewer.",
+        r#","sku":"tea","location":"hub","requested_quantity":1,"unfulfilled_units":0"#,
+    );
+    let refusal = Box::new(Rejection::SalePaused(Scope::Location(label("hub"))));
+    check(
+        Rejection::NotReacquired { id: id(), refusal },
+        Reason::SalePaused,
+        &named(
+            "Reservation ID has expired, and its units can't be taken again. The sale at location \"hub\" is paused. No new \
+             reservations are made until it is resumed. Existing ones can be confirmed, extended and released.",
+        ),
+        r#","reservation_expired":true,"scope":"location","location":"hub""#,
+    );
+}
+
+#[test]
+fn ended_reservations() {
+    let name = id().to_string();
+    let named = |text: &str| text.replace("ID", &name);
     check(
         Rejection::ReservationCancelled(id()),
         Reason::ReservationCancelled,
@@ -267,14 +315,14 @@ fn reservations() {
         Rejection::ReservationNotConfirmed(id()),
         Reason::ReservationNotConfirmed,
         &named(
-            "Reservation ID is not confirmed, so it has no sold units to return. To release it, use DELETE /v1/reservations/ID.",
+            "Reservation ID is not confirmed, so it has no sold units to fulfil or return. To release it, use DELETE /v1/reservations/ID.",
         ),
         "",
     );
     check(
         Rejection::ExtensionLimit { max_expires_at: at(2) },
         Reason::ExtensionLimit,
-        "The deadline is 2023-11-14T22:13:20.002Z, the latest for this reservation. Confirm it before \
+        "The deadline of this reservation can't be later than 2023-11-14T22:13:20.002Z. Confirm it before \
          then, or make a new reservation.",
         r#","max_expires_at":"2023-11-14T22:13:20.002Z""#,
     );
@@ -365,6 +413,7 @@ fn units() {
         item: key("default", sku),
         units: ids.iter().map(|id| label(id)).collect(),
         unknown: ids.iter().filter(|id| id.starts_with('?')).map(|id| label(id)).collect(),
+        next_expiry_at: ids.contains(&"1").then(|| at(90)),
     };
     check(
         Rejection::UnitsUnavailable(vec![units("a", &["1", "2", "3", "4"]), units("b", &["\"", "?"])]),

@@ -41,6 +41,7 @@ pub(crate) fn hold() -> Hold {
                 item: key("default", "tea"),
                 requested: 3,
                 quantity: 2,
+                fulfilled: 0,
                 returned: 0,
                 sequence: 8,
                 units: None,
@@ -49,6 +50,7 @@ pub(crate) fn hold() -> Hold {
                 item: key("hub/9", "cup"),
                 requested: 1,
                 quantity: 1,
+                fulfilled: 0,
                 returned: 1,
                 sequence: u64::MAX,
                 units: None,
@@ -56,6 +58,8 @@ pub(crate) fn hold() -> Hold {
         ]
         .into(),
         closing: None,
+        details: None,
+        version: 1,
         last_event: EventId::from_u128(1),
     }
 }
@@ -91,7 +95,9 @@ pub(crate) fn item() -> Item {
         figures: StockCounters {
             total_units: 100,
             confirmed_sold: 20,
+            fulfilled: 12,
             held: 3,
+            held_under_payment: 0,
             active: 2,
             sequence: 41,
             at: at(5),
@@ -108,6 +114,7 @@ pub(crate) fn full_item() -> Item {
         safety_stock: 7,
         default_ttl: Some(Seconds::new(30).unwrap()),
         max_hold: Some(Seconds::new(90).unwrap()),
+        max_payment: Some(Seconds::new(600).unwrap()),
         metadata: Some(r#"{"colour":"red"}"#.into()),
     };
     Item { settings: Arc::new(settings), paused: true, ..item() }

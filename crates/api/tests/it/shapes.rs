@@ -15,14 +15,14 @@ fn a_reservation() {
             r#"{"sku":"cup","location":"hub/9","quantity":1,"requested_quantity":1,"#,
             r#""sequence":18446744073709551615,"returned_quantity":1}],"quantity":3,"#,
             r#""created_at":"2023-11-14T22:13:20.000Z","expires_at":"2023-11-14T22:23:20.000Z","#,
-            r#""max_expires_at":"2023-11-14T22:43:20.000Z"}"#
+            r#""max_expires_at":"2023-11-14T22:43:20.000Z","version":1}"#
         )
     );
     let full = written(|out| encode::reservation(out, &full_hold()));
     let tail = concat!(
         r#""max_expires_at":"2023-11-14T22:43:20.000Z","confirmed_at":"2023-11-14T22:13:21.234Z","#,
         r#""closed_at":"2023-11-14T22:13:21.234Z","close_reason":"changed mind","order_id":"o-1","#,
-        r#""channel":"web","customer_id":"c-1","session_id":"s-1","metadata":{"a":[1,2],"b":"x"}}"#
+        r#""channel":"web","customer_id":"c-1","session_id":"s-1","metadata":{"a":[1,2],"b":"x"},"version":1}"#
     );
     assert!(full.ends_with(tail), "{full}");
     let released = Hold { status: Status::Cancelled, ..full_hold() };
@@ -35,13 +35,14 @@ fn an_item_and_its_availability() {
         written(|out| encode::item(out, &item())),
         concat!(
             r#"{"sku":"tea","location":"hub/9","mode":"counted","total_units":100,"confirmed_sold":20,"#,
-            r#""held_units":3,"safety_stock":7,"available":70,"active_reservations":2,"paused":false,"#,
+            r#""fulfilled_units":12,"unfulfilled_units":8,"on_hand":88,"held_units":3,"held_under_payment":0,"#,
+            r#""safety_stock":7,"available":70,"active_reservations":2,"paused":false,"#,
             r#""sequence":41,"version":4,"created_at":"2023-11-14T22:13:20.000Z","#,
             r#""updated_at":"2023-11-14T22:13:20.005Z"}"#
         )
     );
     let full = written(|out| encode::item(out, &full_item()));
-    let middle = r#""paused":true,"sequence":41,"version":4,"default_ttl_seconds":30,"max_hold_seconds":90,"#;
+    let middle = r#""paused":true,"sequence":41,"version":4,"default_ttl_seconds":30,"max_hold_seconds":90,"max_payment_seconds":600,"#;
     assert!(full.contains(middle), "{full}");
     assert!(full.ends_with(r#","metadata":{"colour":"red"}}"#), "{full}");
     assert_eq!(

@@ -183,7 +183,7 @@ impl Place<'_> {
         for variable in &variables {
             let _ = writeln!(call, "{}", escaped(&reserve_into(variable)).replace(&escaped(BASE), BASE));
         }
-        if self.id() == RouteId::ReturnUnits.spec().operation {
+        if [RouteId::Fulfil, RouteId::ReturnUnits].iter().any(|id| id.spec().operation == self.id()) {
             let _ = writeln!(call, "curl -s -X POST {BASE}/v1/reservations/$ID/confirm &gt; /dev/null");
         }
         if path.contains("$KEY_ID") {

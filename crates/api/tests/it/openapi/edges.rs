@@ -19,6 +19,12 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "reserve_basket" => decode::reserve_basket(None, body).map(drop),
         "confirm" => decode::confirm(ID, None, body).map(drop),
         "extend" => decode::extend(ID, None, body).map(drop),
+        "amend" => decode::amend(ID, None, None, body).map(drop),
+        "transfer" => decode::transfer(ID, None, None, body).map(drop),
+        "split" => decode::split(ID, None, None, body).map(drop),
+        "merge" => decode::merge(ID, None, None, body).map(drop),
+        "open_payment" => decode::open_payment(ID, None, None, body).map(drop),
+        "fulfil" => decode::fulfil(ID, None, body).map(drop),
         "return_units" => decode::return_units(ID, None, body).map(drop),
         "add_units" => decode::add_units("tea", None, body).map(drop),
         "set_stock" => decode::set_stock("tea", None, None, body).map(drop),
@@ -160,6 +166,11 @@ fn objects(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
         let with = |value: Value| {
             let mut object = least.clone();
             object.insert(name.clone(), value);
+            for other in schema["dependentRequired"][name].as_array().into_iter().flatten() {
+                let other = other.as_str().unwrap().to_owned();
+                let value = of(&other).0[0].clone();
+                object.insert(other, value);
+            }
             Value::Object(object)
         };
         let (some, wrong) = of(name);
