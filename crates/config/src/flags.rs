@@ -61,6 +61,9 @@ pub struct Flags {
     /// Longest life of a hold, including extensions [default: 1800]
     #[arg(long, value_name = "SECONDS")]
     max_hold_seconds: Option<u64>,
+    /// How long payment windows may keep a hold, from the first one [default: 3600]
+    #[arg(long, value_name = "SECONDS")]
+    max_payment_seconds: Option<u64>,
     /// How long idempotency keys are kept, at least 24 hours [default: 24]
     #[arg(long, value_name = "HOURS")]
     key_retention_hours: Option<u32>,
@@ -132,6 +135,7 @@ impl Flags {
         named("threads", threads.is_some());
         named("default_ttl_seconds", default_ttl_seconds.is_some());
         named("max_hold_seconds", max_hold_seconds.is_some());
+        named("max_payment_seconds", self.max_payment_seconds.is_some());
         named("key_retention_hours", key_retention_hours.is_some());
         named("free_space_floor_mib", free_space_floor_mib.is_some());
         named("root_key_file", self.root_key_file.is_some());
@@ -150,6 +154,7 @@ impl Flags {
         override_with(&mut config.threads, *threads);
         override_with(&mut config.default_ttl_seconds, *default_ttl_seconds);
         override_with(&mut config.max_hold_seconds, *max_hold_seconds);
+        override_with(&mut config.max_payment_seconds, self.max_payment_seconds);
         override_with(&mut config.key_retention_hours, *key_retention_hours);
         override_with(&mut config.free_space_floor_mib, *free_space_floor_mib);
         override_with(&mut config.access.root_key_file, self.root_key_file.clone().map(Some));

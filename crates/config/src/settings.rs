@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use stockhold_domain::{HoldLimits, Label, Seconds, limits};
+use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
+use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
 
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 25] = [
+pub(crate) const KEYS: [&str; 26] = [
     "listen",
     "admin_listen",
     "tls_cert",
@@ -29,6 +30,7 @@ pub(crate) const KEYS: [&str; 25] = [
     "threads",
     "default_ttl_seconds",
     "max_hold_seconds",
+    "max_payment_seconds",
     "key_retention_hours",
     "free_space_floor_mib",
     "log_level",
@@ -79,6 +81,8 @@ pub struct Config {
     pub default_ttl_seconds: u64,
     /// Longest life of a hold, including extensions.
     pub max_hold_seconds: u64,
+    /// How long payment windows may keep a hold, from the opening of the first one.
+    pub max_payment_seconds: u64,
     /// How many hours idempotency keys are kept, at least 24.
     pub key_retention_hours: u32,
     /// New reservations are refused while the data directory's disk has less free space.
@@ -104,11 +108,14 @@ fn shown_threads<S: Serializer>(threads: &usize, serializer: S) -> Result<S::Ok,
 
 /// See [`Config::locations`].
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of settings end with their unit")]
 pub struct LocationTimes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) default_ttl_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_hold_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_payment_seconds: Option<u64>,
 }
 
 /// Format of log lines.
@@ -137,6 +144,7 @@ impl Default for Config {
             threads: 0,
             default_ttl_seconds: limits::DEFAULT_TTL_SECONDS.into(),
             max_hold_seconds: limits::DEFAULT_MAX_HOLD_SECONDS.into(),
+            max_payment_seconds: limits::DEFAULT_MAX_PAYMENT_SECONDS.into(),
             key_retention_hours: 24,
             free_space_floor_mib: Options::MIN_FREE_BYTES >> 20,
             log_level: "info".to_owned(),
@@ -226,26 +234,50 @@ impl Config {
     }
 
     fn rules(&self) -> Result<HoldLimits, (&'static str, String)> {
-        let seconds =
-            |key: &str, value: u64| Seconds::new(value).map_err(|error| format!("{key} {value}: {error}"));
-        let optional = |key: String, value: Option<u64>| {
-            value.map(|value| seconds(&key, value)).transpose().map_err(|what| ("locations", what))
+        let of_location = |key: String, value: Option<u64>, most: u32| {
+            value.map(|value| seconds(&key, value, most)).transpose().map_err(|what| ("locations", what))
         };
         let mut locations = Vec::new();
         for (name, times) in &self.locations {
             let label =
                 Label::new(name).map_err(|error| ("locations", format!("locations.{name:?}: {error}")))?;
-            let default =
-                optional(format!("locations.{name}.default_ttl_seconds"), times.default_ttl_seconds)?;
-            let max = optional(format!("locations.{name}.max_hold_seconds"), times.max_hold_seconds)?;
-            locations.push((label, default, max));
+            let key = |member: &str| format!("locations.{name}.{member}");
+            let limits = LocationLimits {
+                default_ttl: of_location(
+                    key("default_ttl_seconds"),
+                    times.default_ttl_seconds,
+                    TTL_CEILING_SECONDS,
+                )?,
+                max_hold: of_location(key("max_hold_seconds"), times.max_hold_seconds, TTL_CEILING_SECONDS)?,
+                max_payment: of_location(
+                    key("max_payment_seconds"),
+                    times.max_payment_seconds,
+                    PAYMENT_CEILING_SECONDS,
+                )?,
+            };
+            locations.push((label, limits));
         }
-        let of_service = |key: &'static str, value| seconds(key, value).map_err(|what| (key, what));
+        let of_service =
+            |key: &'static str, value, most| seconds(key, value, most).map_err(|what| (key, what));
         Ok(HoldLimits {
-            default_ttl: of_service("default_ttl_seconds", self.default_ttl_seconds)?,
-            max_hold: of_service("max_hold_seconds", self.max_hold_seconds)?,
+            default_ttl: of_service("default_ttl_seconds", self.default_ttl_seconds, TTL_CEILING_SECONDS)?,
+            max_hold: of_service("max_hold_seconds", self.max_hold_seconds, TTL_CEILING_SECONDS)?,
+            max_payment: of_service(
+                "max_payment_seconds",
+                self.max_payment_seconds,
+                PAYMENT_CEILING_SECONDS,
+            )?,
             locations,
         })
+    }
+}
+
+/// A setting in seconds, from 1 to `most`.
+fn seconds(key: &str, value: u64, most: u32) -> Result<Seconds, String> {
+    match Seconds::new(value) {
+        Ok(seconds) if seconds.get() <= most => Ok(seconds),
+        Ok(_) => Err(format!("{key} {value}: must be at most {most} seconds")),
+        Err(error) => Err(format!("{key} {value}: {error}")),
     }
 }
 

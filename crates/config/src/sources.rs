@@ -50,6 +50,7 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
         "threads" => config.threads = value.number(from_file)?,
         "default_ttl_seconds" => config.default_ttl_seconds = value.number(from_file)?,
         "max_hold_seconds" => config.max_hold_seconds = value.number(from_file)?,
+        "max_payment_seconds" => config.max_payment_seconds = value.number(from_file)?,
         "key_retention_hours" => config.key_retention_hours = value.number(from_file)?,
         "free_space_floor_mib" => config.free_space_floor_mib = value.number(from_file)?,
         "log_level" => config.log_level = value.text()?,

@@ -8,7 +8,7 @@ use toml_edit::{Item, TableLike};
 /// Where a byte of the file stands, for an error.
 pub(crate) type Place<'a> = &'a dyn Fn(usize) -> String;
 
-const LOCATION_KEYS: [&str; 2] = ["default_ttl_seconds", "max_hold_seconds"];
+const LOCATION_KEYS: [&str; 3] = ["default_ttl_seconds", "max_hold_seconds", "max_payment_seconds"];
 const ISSUER_KEYS: [&str; 9] = [
     "issuer",
     "audience",
@@ -82,7 +82,8 @@ fn read_locations(
             let seconds = Some(value_of(item).number(true)?);
             match member {
                 "default_ttl_seconds" => times.default_ttl_seconds = seconds,
-                _ => times.max_hold_seconds = seconds,
+                "max_hold_seconds" => times.max_hold_seconds = seconds,
+                _ => times.max_payment_seconds = seconds,
             }
             Ok(())
         });

@@ -242,8 +242,7 @@ impl Authenticator {
     fn by_hold_token(&self, text: &str) -> Result<Arc<Caller>, AuthenticationError> {
         let keys = self.hold_tokens.read().unwrap_or_else(PoisonError::into_inner);
         let Some(key) = keys.as_ref() else { return Err(AuthenticationError::NoSigningKey) };
-        let claims = key.verify(text).ok();
-        let principal = claims.and_then(|claims| Principal::of_hold(claims.reservation));
+        let principal = key.verify(text).ok().and_then(Principal::of_hold);
         let principal =
             principal.ok_or_else(|| refused(CredentialFault::Malformed, "The hold token is not valid."))?;
         Ok(Arc::new(Caller { principal, rate_limit: None }))

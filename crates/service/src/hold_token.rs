@@ -1,7 +1,7 @@
 //! Hold tokens: a storefront's browser gets one with its reservation, to keep or release exactly that reservation.
 //!
-//! A token is `sh_hold_` and base64url of the reservation's id, a generation, and an HMAC-SHA-256 over both. The
-//! generation is 0 so far: it is for transfers of a reservation, which do not exist yet. Tokens need no storage.
+//! A token is `sh_hold_` and base64url of the reservation's id, a generation, and an HMAC-SHA-256 over both. The generation is the
+//! number of transfers of the reservation, so that a transfer ends the tokens that were made before. Tokens need no storage.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,7 +24,7 @@ pub struct HoldTokenKey {
 }
 
 /// What a token says, once its signature is checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldTokenClaims {
     /// The reservation.
     pub reservation: ReservationId,

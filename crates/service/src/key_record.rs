@@ -24,6 +24,11 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const KEY_ID_PREFIX: &str = "key_";
 
 impl KeyId {
+    /// The id of these 128 bits.
+    pub const fn from_u128(bits: u128) -> Self {
+        Self(bits)
+    }
+
     /// The id of the key with this digest.
     pub fn of(digest: KeyDigest) -> Self {
         Self(digest.first_half())

@@ -1,9 +1,10 @@
 //! The caller of a request: who it is, which scopes it has and what it is restricted to.
 
+use crate::hold_token::HoldTokenClaims;
 use crate::scope::{Scope, ScopeSet};
 use std::fmt;
 use std::sync::Arc;
-use stockhold_domain::{ItemKey, Label, ReservationId};
+use stockhold_domain::{ItemKey, Label};
 
 /// The caller of a request.
 ///
@@ -32,8 +33,8 @@ pub enum PrincipalKind {
     Key(u128),
     /// By a token of a configured issuer.
     Jwt,
-    /// By a hold token, for this reservation only.
-    Hold(ReservationId),
+    /// By a hold token, for its reservation only.
+    Hold(HoldTokenClaims),
     /// The service itself.
     System,
 }
@@ -73,9 +74,9 @@ impl Principal {
     }
 
     /// The holder of the token of a reservation. It has no scope: its routes ask for the reservation instead.
-    pub fn of_hold(id: ReservationId) -> Option<Self> {
-        let actor = Label::new(&format!("hold:{id}")).ok()?;
-        let kind = PrincipalKind::Hold(id);
+    pub fn of_hold(claims: HoldTokenClaims) -> Option<Self> {
+        let actor = Label::new(&format!("hold:{}", claims.reservation)).ok()?;
+        let kind = PrincipalKind::Hold(claims);
         Some(Self { kind, actor, scopes: ScopeSet::NONE, restrictions: Restrictions::default() })
     }
 
@@ -136,6 +137,7 @@ impl fmt::Display for Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_domain::ReservationId;
 
     fn label(text: &str) -> Label {
         Label::new(text).unwrap()
@@ -146,7 +148,9 @@ mod tests {
         let none = Restrictions::default();
         let key = Principal::of_key(7, &label("root"), ScopeSet::NONE, none.clone()).unwrap();
         let token = Principal::of_token("https://id.example", "root", ScopeSet::NONE, none).unwrap();
-        let hold = Principal::of_hold(ReservationId::from_u128(1)).unwrap();
+        let hold =
+            Principal::of_hold(HoldTokenClaims { reservation: ReservationId::from_u128(1), generation: 0 })
+                .unwrap();
         let actors = [Principal::root(), Principal::anonymous(), Principal::system(), key, token, hold]
             .map(|one| one.to_string());
         assert_eq!(

@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// The methods that a page of an allowed origin may use.
-const METHODS: &str = "GET, POST, PUT, DELETE";
+const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
 /// The request headers that a page may set.
 const HEADERS: &str = "authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id, traceparent, \
                        x-request-id";

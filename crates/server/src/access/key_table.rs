@@ -121,7 +121,7 @@ impl KeyTableTask {
             command,
             key: None,
             fresh: self.ids.generate(now, 0),
-            origin: Origin { actor: Principal::system().actor, request_id, trace: None },
+            origin: Origin { actor: Principal::system().actor, key_id: None, request_id, trace: None },
         };
         if let Err(error) = store_call::call(&*self.store, Request::Command(Box::new(envelope))).await {
             tracing::debug!(%error, "the record of an API key was not written");

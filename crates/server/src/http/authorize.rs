@@ -14,8 +14,8 @@ use stockhold_api::problem::Problem;
 use stockhold_api::routes::{RequiredScope, RouteId};
 use stockhold_domain::{Label, RecordKey, RecordKind, Status};
 use stockhold_service::{
-    AuthenticationError, Caller, CredentialFault, KeyId, KeyRecord, MissingPermission, PrincipalKind, Scope,
-    unknown_key,
+    AuthenticationError, Caller, CredentialFault, HoldTokenClaims, KeyId, KeyRecord, MissingPermission,
+    PrincipalKind, Scope, unknown_key,
 };
 use stockhold_store::{Failure, Query, QueryResult};
 
@@ -134,7 +134,7 @@ impl Worker {
         if caller.principal.may(scope) {
             return Ok(());
         }
-        let PrincipalKind::Hold(reservation) = caller.principal.kind else {
+        let PrincipalKind::Hold(HoldTokenClaims { reservation, generation }) = caller.principal.kind else {
             return Err(missing_scope(scope));
         };
         // Only the reservation of the token, and only while it is active.
@@ -144,6 +144,10 @@ impl Worker {
         }
         match self.find(Query::Reservation(reservation)).await? {
             QueryResult::Reservation(None) => Ok(()),
+            QueryResult::Reservation(Some(hold)) if hold.details().transfers != generation => {
+                let why = "The reservation was transferred after the hold token was issued.";
+                Err(Problem::unauthenticated(CredentialFault::Expired, why).into())
+            }
             QueryResult::Reservation(Some(hold)) => match hold.status {
                 Status::Active => Ok(()),
                 Status::Cancelled | Status::Expired if route.id == RouteId::Release => Ok(()),

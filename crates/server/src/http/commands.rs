@@ -8,8 +8,8 @@ use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::routes::{RequiredScope, RouteId};
-use stockhold_domain::{Command, CommandKind, Envelope, IdempotencyKey, Origin, Outcome, bucket_of};
-use stockhold_service::{Caller, HoldTokenKey, MissingPermission, Scope};
+use stockhold_domain::{Basket, Command, CommandKind, Envelope, IdempotencyKey, Origin, Outcome, bucket_of};
+use stockhold_service::{Caller, HoldTokenKey, MissingPermission, PrincipalKind, Scope};
 use stockhold_store::{Answer, Request, digest};
 
 /// Commands of a batch that are handled before other requests of the worker get their turn.
@@ -26,8 +26,9 @@ impl Worker {
         response_kind: ResponseKind,
     ) -> HandlerResult {
         let key = decode::idempotency_key(context.head.idempotency_key.value("/Idempotency-Key")?, key)?;
-        let command = self.restrict(context, command).await?;
+        let mut command = self.restrict(context, command).await?;
         let key = key.map(|key| key_use(context.caller, &command, &key));
+        self.check_token_amend(context, &mut command).await?;
         let hold_tokens = if hold_token { Some(self.hold_token_key(context).await?) } else { None };
         self.submit(context, command, key, response_kind, hold_tokens.as_ref()).await
     }
@@ -167,7 +168,15 @@ impl Worker {
 
 pub(super) fn origin(RequestContext { head, request_id, caller, .. }: RequestContext<'_>) -> Origin {
     let actor = caller.principal.actor.clone();
-    Origin { actor, request_id: request_id.clone(), trace: head.trace() }
+    let key_id = match caller.principal.kind {
+        PrincipalKind::Key(id) => Some(id),
+        PrincipalKind::Root
+        | PrincipalKind::Anonymous
+        | PrincipalKind::Jwt
+        | PrincipalKind::Hold(_)
+        | PrincipalKind::System => None,
+    };
+    Origin { actor, key_id, request_id: request_id.clone(), trace: head.trace() }
 }
 
 /// An idempotency key of the caller. Keys of different principals and of different kinds of commands never collide.
@@ -197,6 +206,13 @@ fn scope_of(kind: CommandKind) -> Option<Scope> {
         CommandKind::Confirm => RouteId::Confirm,
         CommandKind::Release => RouteId::Release,
         CommandKind::Extend => RouteId::Extend,
+        CommandKind::Amend => RouteId::Amend,
+        CommandKind::Transfer => RouteId::Transfer,
+        CommandKind::Split => RouteId::Split,
+        CommandKind::Merge => RouteId::Merge,
+        CommandKind::OpenPayment => RouteId::OpenPayment,
+        CommandKind::ClosePayment => RouteId::ClosePayment,
+        CommandKind::Fulfil => RouteId::Fulfil,
         CommandKind::Return => RouteId::ReturnUnits,
         CommandKind::SetStock => RouteId::SetStock,
         CommandKind::AdjustStock => RouteId::AdjustStock,
@@ -215,16 +231,20 @@ fn scope_of(kind: CommandKind) -> Option<Scope> {
 /// The kind of response for a command of a batch.
 fn response_kind(kind: CommandKind) -> ResponseKind {
     match kind {
-        CommandKind::Reserve => ResponseKind::NewReservation,
-        CommandKind::Release => ResponseKind::Nothing,
+        CommandKind::Reserve | CommandKind::Split => ResponseKind::NewReservation,
+        CommandKind::Release | CommandKind::ClosePayment => ResponseKind::Nothing,
         CommandKind::SetStock | CommandKind::AdjustStock => ResponseKind::Item,
         _ => ResponseKind::Reservation,
     }
 }
 
+/// The bucket of the reservation that a command may make: that of its first item.
 fn first_bucket(command: &Command) -> u16 {
+    let of_first = |basket: &Basket| basket.lines().first().map_or(0, |line| bucket_of(&line.item));
     match command {
-        Command::Reserve(reserve) => reserve.basket.lines().first().map_or(0, |want| bucket_of(&want.item)),
+        Command::Reserve(reserve) => of_first(&reserve.basket),
+        Command::Split(split) => of_first(&split.lines),
+        Command::Confirm(confirm) => confirm.id.bucket(),
         _ => 0,
     }
 }

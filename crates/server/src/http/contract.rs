@@ -10,7 +10,10 @@ fn the_index_says_which_routes_take_a_key() {
     let index = include_str!("index.txt");
     let (_, rest) = index.split_once("Idempotency-Key:").unwrap();
     let mut named = BTreeSet::new();
-    for line in rest.lines().filter(|line| line.starts_with("POST ") || line.starts_with("DELETE ")) {
+    for line in rest
+        .lines()
+        .filter(|line| ["POST ", "PATCH ", "DELETE "].iter().any(|method| line.starts_with(method)))
+    {
         let (method, paths) = line.split_once(' ').unwrap();
         let paths = paths.trim().replace(['{', '}'], "");
         let (first, others) = paths.split_once(", ").unwrap_or((&paths, ""));

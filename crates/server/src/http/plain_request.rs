@@ -12,7 +12,7 @@ use stockhold_domain::Instant;
 use stockhold_service::{ForwardedHeader, TrustedProxies};
 
 /// Methods of plain requests.
-const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "PUT"];
+const METHODS: [&str; 5] = ["POST", "GET", "DELETE", "PUT", "PATCH"];
 /// The path of the event stream. It is compared before the route is matched.
 const EVENT_STREAM: &[u8] = RouteId::StreamEvents.spec().path.as_bytes();
 /// Characters that no valid URL has unescaped. Such requests are left to hyper.

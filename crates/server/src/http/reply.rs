@@ -136,7 +136,7 @@ fn show_result(
 /// The hold token of an active reservation, if the caller asked for one.
 fn hold_token(hold: &Hold, key: Option<&HoldTokenKey>) -> Option<String> {
     let key = key.filter(|_| hold.status == Status::Active)?;
-    Some(key.sign(HoldTokenClaims { reservation: hold.id, generation: 0 }))
+    Some(key.sign(HoldTokenClaims { reservation: hold.id, generation: hold.details().transfers }))
 }
 
 fn show(
@@ -151,12 +151,10 @@ fn show(
             empty(204)
         }
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
-            let place = format!("/v1/reservations/{}", hold.id);
-            Reply {
-                status: 201,
-                headers: vec![("location", place.into())],
-                ..shown_reservation(hold, hold_tokens)
-            }
+            let mut reply = shown_reservation(hold, hold_tokens);
+            reply.status = 201;
+            reply.headers.push(("location", format!("/v1/reservations/{}", hold.id).into()));
+            reply
         }
         (Made::Reservation(hold), _) => shown_reservation(hold, hold_tokens),
         (Made::Item { item: shown, created }, _) => {
@@ -173,12 +171,14 @@ fn show(
 
 fn shown_reservation(hold: &Hold, hold_tokens: Option<&HoldTokenKey>) -> Reply {
     let token = hold_token(hold, hold_tokens);
-    json(|out| encode::reservation_with_token(out, hold, token.as_deref()))
+    let etag = encode::etag(hold.version);
+    let reply = json(|out| encode::reservation_with_token(out, hold, token.as_deref()));
+    Reply { headers: vec![("etag", etag.into())], ..reply }
 }
 
-/// 200 and a reservation.
+/// 200 and a reservation with its ETag.
 pub(super) fn reservation(hold: &Hold) -> Reply {
-    json(|out| encode::reservation(out, hold))
+    shown_reservation(hold, None)
 }
 
 /// 200 and an item with its ETag.

@@ -8,10 +8,10 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use stockhold_api::problem::Problem;
 use stockhold_domain::{
-    Command, Hold, HoldChange, Item, ItemKey, Label, OptionalTerms, Rejection, ReservationId, Reserve, Scope,
-    Transition,
+    Amend, Basket, Command, Hold, HoldChange, Item, ItemKey, Label, OptionalTerms, Patch, Precondition,
+    Rejection, RequestedLine, ReservationId, Reserve, Scope, Transition, UnitSelection,
 };
-use stockhold_service::{MissingPermission, Principal, Restrictions, Scope as AccessScope};
+use stockhold_service::{MissingPermission, Principal, PrincipalKind, Restrictions, Scope as AccessScope};
 use stockhold_store::{EventRow, ItemPageRequest, Query, QueryResult};
 
 /// Reservations whose creators a worker remembers. Who created a reservation never changes.
@@ -37,19 +37,35 @@ impl Worker {
         if restrictions.is_none() {
             return Ok(command);
         }
+        if let Some(id) = command.reservation() {
+            self.check_reservation(context, id).await?;
+        }
         match &mut command {
             Command::Reserve(reserve) => restrict_reserve(restrictions, reserve)?,
-            Command::Confirm(confirm) => self.check_reservation(context, confirm.id).await?,
-            Command::Release(release) => self.check_reservation(context, release.id).await?,
-            Command::Extend(extend) => self.check_reservation(context, extend.id).await?,
-            Command::Return(returned) => self.check_reservation(context, returned.id).await?,
+            Command::Amend(amend) => check_lines(restrictions, amend.basket.as_ref())?,
+            Command::Merge(merge) => {
+                for id in &merge.from {
+                    self.check_reservation(context, *id).await?;
+                }
+            }
             Command::SetStock(set) => check_item(context, &set.item)?,
             Command::AdjustStock(adjust) => check_item(context, &adjust.item)?,
             Command::DeleteItem(delete) => check_item(context, &delete.item)?,
             Command::AddUnits(add) => check_item(context, &add.item)?,
             Command::RetireUnit(retire) => check_item(context, &retire.item)?,
             Command::SetSale(set) => check_scope_of_sale(context, &set.scope)?,
-            Command::Sweep | Command::SetRecord(_) => {}
+            // Only the reservation that they name matters.
+            Command::Confirm(_)
+            | Command::Release(_)
+            | Command::Extend(_)
+            | Command::Transfer(_)
+            | Command::Split(_)
+            | Command::OpenPayment(_)
+            | Command::ClosePayment(_)
+            | Command::Fulfil(_)
+            | Command::Return(_)
+            | Command::Sweep
+            | Command::SetRecord(_) => {}
         }
         Ok(command)
     }
@@ -75,6 +91,30 @@ impl Worker {
             Some(missing) => Err(Problem::not_permitted(missing).into()),
             None => Ok(()),
         }
+    }
+
+    /// Refuses an amend by a hold token that does more than give units back. The command then applies only to the version of the
+    /// reservation that was judged.
+    pub(super) async fn check_token_amend(
+        &self,
+        context: RequestContext<'_>,
+        command: &mut Command,
+    ) -> Result<(), RequestError> {
+        let (Command::Amend(amend), PrincipalKind::Hold(_)) = (command, context.caller.principal.kind) else {
+            return Ok(());
+        };
+        let QueryResult::Reservation(hold) = self.find(Query::Reservation(amend.id)).await? else {
+            return Err(RequestError::wrong_answer());
+        };
+        let Some(hold) = hold else { return Ok(()) };
+        if !only_shrinks(amend, &hold) {
+            let missing = MissingPermission::Scope(AccessScope::ReservationsWrite);
+            return Err(Problem::not_permitted(missing).into());
+        }
+        if amend.expected.as_ref().is_none_or(|expected| expected.is_met(Some(hold.version))) {
+            amend.expected = Some(Precondition::version(hold.version));
+        }
+        Ok(())
     }
 
     /// Whether the caller may see a reservation.
@@ -197,10 +237,18 @@ impl Worker {
             QueryResult::History(rows) => rows.unwrap_or_default(),
             _ => return Err(RequestError::wrong_answer()),
         };
-        let created = rows.into_iter().next().filter(|row| {
-            matches!(&row.event.transition, Transition::Hold { change: HoldChange::Created, .. })
-        });
-        Ok(created.map(|row| row.event.origin.actor.clone()))
+        let Some(first) = rows.into_iter().next() else { return Ok(None) };
+        let Transition::Hold { change: HoldChange::Created | HoldChange::CreatedBySplit, hold, .. } =
+            &first.event.transition
+        else {
+            return Ok(None);
+        };
+        // What was made of another reservation belongs to the creator of that one.
+        let details = hold.details();
+        match details.split_from.or(details.replaces) {
+            Some(other) => Box::pin(self.creator(other)).await,
+            None => Ok(Some(first.event.origin.actor)),
+        }
     }
 }
 
@@ -232,11 +280,7 @@ pub(super) fn shows_holders(context: RequestContext<'_>) -> bool {
 }
 
 fn restrict_reserve(restrictions: &Restrictions, reserve: &mut Reserve) -> Result<(), RequestError> {
-    let lines = reserve.basket.lines();
-    if let Some(missing) = lines.iter().find_map(|line| missing_location(restrictions, line.item.location()))
-    {
-        return Err(Problem::not_permitted(missing).into());
-    }
+    check_lines(restrictions, Some(&reserve.basket))?;
     let optional = &mut reserve.terms.optional;
     let named = |optional: &Option<Box<OptionalTerms>>| {
         optional.as_ref().and_then(|optional| optional.channel.clone())
@@ -251,6 +295,31 @@ fn restrict_reserve(restrictions: &Restrictions, reserve: &mut Reserve) -> Resul
         return Ok(());
     }
     Err(Problem::not_permitted(MissingPermission::Channel(channel)).into())
+}
+
+/// Refuses lines at a location that the caller may not see.
+fn check_lines(restrictions: &Restrictions, basket: Option<&Basket>) -> Result<(), RequestError> {
+    let mut lines = basket.into_iter().flat_map(Basket::lines);
+    match lines.find_map(|line| missing_location(restrictions, line.item.location())) {
+        Some(missing) => Err(Problem::not_permitted(missing).into()),
+        None => Ok(()),
+    }
+}
+
+/// Whether an amend only gives units back, and changes nothing that the holder of a token may not change.
+fn only_shrinks(amend: &Amend, hold: &Hold) -> bool {
+    let lines = amend.basket.as_ref().map(|basket| basket.lines().iter().enumerate());
+    let fits = |(number, line): (usize, &RequestedLine)| {
+        let Some(own) = hold.lines.iter().find(|own| own.item == line.item) else { return false };
+        match amend.basket.as_ref().and_then(|basket| basket.selection(number)) {
+            None => line.quantity <= u64::from(own.quantity),
+            Some(UnitSelection::Named(ids)) => {
+                ids.iter().all(|id| own.units().iter().any(|unit| unit.id == *id))
+            }
+            Some(UnitSelection::BestAvailable(_)) => false,
+        }
+    };
+    amend.metadata == Patch::Keep && lines.is_none_or(|mut lines| lines.all(fits))
 }
 
 /// What the caller lacks to see a reservation, besides having made it.

@@ -55,6 +55,24 @@ impl<'a> Route<'a> {
     }
 }
 
+/// The route under a reservation.
+fn on_reservation(method: &str, tail: &str) -> Result<RouteId, RouteError> {
+    let (id, allowed) = match (tail, method) {
+        ("events", _) if matches!(method, "GET" | "HEAD") => return Ok(RouteId::GetReservationEvents),
+        ("events", _) => return Err(RouteError::WrongMethod("GET, HEAD")),
+        ("payment", "DELETE") => return Ok(RouteId::ClosePayment),
+        ("payment", _) => (RouteId::OpenPayment, "POST, DELETE"),
+        ("extend", _) => (RouteId::Extend, "POST"),
+        ("transfer", _) => (RouteId::Transfer, "POST"),
+        ("split", _) => (RouteId::Split, "POST"),
+        ("merge", _) => (RouteId::Merge, "POST"),
+        ("fulfil", _) => (RouteId::Fulfil, "POST"),
+        ("return", _) => (RouteId::ReturnUnits, "POST"),
+        _ => return Err(RouteError::UnknownPath),
+    };
+    if method == "POST" { Ok(id) } else { Err(RouteError::WrongMethod(allowed)) }
+}
+
 fn match_segments<'a>(
     method: &str,
     segments: [&'a str; SEGMENTS],
@@ -79,14 +97,13 @@ fn match_segments<'a>(
         ["v1", "reservations", id, "", "", ""] => {
             let found = match method {
                 "DELETE" => Ok(RouteId::Release),
+                "PATCH" => Ok(RouteId::Amend),
                 _ if is_get => Ok(RouteId::GetReservation),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, PATCH, DELETE")),
             };
             (found, [id, ""])
         }
-        ["v1", "reservations", id, "extend", "", ""] => (post(RouteId::Extend), [id, ""]),
-        ["v1", "reservations", id, "return", "", ""] => (post(RouteId::ReturnUnits), [id, ""]),
-        ["v1", "reservations", id, "events", "", ""] => (get(RouteId::GetReservationEvents), [id, ""]),
+        ["v1", "reservations", id, tail, "", ""] => (on_reservation(method, tail), [id, ""]),
         ["v1", "availability", "", "", "", ""] => (post(RouteId::GetAvailabilities), ["", ""]),
         ["v1", "inventory", "", "", "", ""] => (get(RouteId::ListItems), ["", ""]),
         ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => {

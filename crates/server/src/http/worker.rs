@@ -228,6 +228,34 @@ impl Worker {
             RouteId::Extend => {
                 self.keyed(context, decode::extend(id, query, body)?, ResponseKind::Reservation).await
             }
+            RouteId::Amend => {
+                let keyed = decode::amend(id, query, head.if_match.value(IF_MATCH)?, body)?;
+                self.keyed(context, keyed, ResponseKind::Reservation).await
+            }
+            RouteId::Transfer => {
+                let keyed = decode::transfer(id, query, head.if_match.value(IF_MATCH)?, body)?;
+                self.keyed(context, keyed, ResponseKind::Reservation).await
+            }
+            RouteId::Split => {
+                let keyed = decode::split(id, query, head.if_match.value(IF_MATCH)?, body)?;
+                self.keyed(context, keyed, ResponseKind::NewReservation).await
+            }
+            RouteId::Merge => {
+                let keyed = decode::merge(id, query, head.if_match.value(IF_MATCH)?, body)?;
+                self.keyed(context, keyed, ResponseKind::Reservation).await
+            }
+            RouteId::OpenPayment => {
+                let keyed = decode::open_payment(id, query, head.if_match.value(IF_MATCH)?, body)?;
+                self.keyed(context, keyed, ResponseKind::Reservation).await
+            }
+            RouteId::ClosePayment => {
+                let command = decode::close_payment(id, query)?;
+                self.keyed(context, Keyed { command, key: None, hold_token: false }, ResponseKind::Nothing)
+                    .await
+            }
+            RouteId::Fulfil => {
+                self.keyed(context, decode::fulfil(id, query, body)?, ResponseKind::Reservation).await
+            }
             RouteId::ReturnUnits => {
                 self.keyed(context, decode::return_units(id, query, body)?, ResponseKind::Reservation).await
             }

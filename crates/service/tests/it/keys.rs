@@ -235,7 +235,7 @@ fn hold_tokens_stand_for_one_reservation() {
     assert_eq!(fault(authenticator.authenticate(Some(&header), HERE, at(0))), CredentialFault::Malformed);
     authenticator.set_hold_token_key(key);
     let caller = authenticator.authenticate(Some(&header), HERE, at(0)).unwrap();
-    assert_eq!(caller.principal.kind, PrincipalKind::Hold(claims.reservation));
+    assert_eq!(caller.principal.kind, PrincipalKind::Hold(claims));
     assert!(caller.principal.scopes.is_empty());
 }
 

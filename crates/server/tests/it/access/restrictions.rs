@@ -158,19 +158,40 @@ fn own_reservations_only() {
     assert_eq!(ask(&server, Some(ROOT), units).status, 200);
     let foreign = reserve(&server, &other, "hall", "default");
     let own = reserve(&server, &one, "tea", "default");
+    // The event says which key it was.
+    let newest = ask(&server, Some(ROOT), Call::get("/v1/events?tail=1")).json();
+    let key_id = newest["data"][0]["actor_key_id"].as_str().unwrap().to_owned();
+    let used = ask(&server, Some(ROOT), Call::get(format!("/v1/keys/{key_id}"))).json();
+    assert_eq!((&newest["data"][0]["actor"], &used["principal"]), (&json!("key:one"), &json!("one")));
     let path = format!("/v1/reservations/{}", id(&foreign));
     for call in [
         Call::get(path.clone()),
         Call::get(format!("{path}/events")),
         Call::post(format!("{path}/confirm")),
+        Call::new("PATCH", path.clone()).json(&json!({ "ttl_seconds": 60 })),
+        Call::post(format!("{path}/transfer")).json(&json!({ "owner_id": "o" })),
+        Call::post(format!("{path}/split")).json(&json!({ "lines": [{ "sku": "hall" }] })),
+        Call::post(format!("{path}/merge")).json(&json!({ "from": [id(&own)] })),
+        Call::post(format!("/v1/reservations/{}/merge", id(&own))).json(&json!({ "from": [id(&foreign)] })),
+        Call::post(format!("{path}/payment")).json(&json!({ "payment_id": "p" })),
+        Call::delete(format!("{path}/payment")),
+        Call::post(format!("{path}/fulfil")),
         Call::delete(path),
     ] {
         let answer = ask(&server, Some(&one), call);
         assert_eq!(reason(&answer), (404, "unknown_reservation".to_owned()));
     }
+    // What another principal splits off belongs to the principal that made the reservation.
+    let more = Call::new("PATCH", format!("/v1/reservations/{}", id(&own)))
+        .json(&json!({ "lines": [{ "sku": "tea", "quantity": 2 }] }));
+    assert_eq!(ask(&server, Some(&one), more).status, 200);
+    let split = Call::post(format!("/v1/reservations/{}/split", id(&own)))
+        .json(&json!({ "lines": [{ "sku": "tea" }] }));
+    let part = ask(&server, Some(ROOT), split).json();
+    assert_eq!(ask(&server, Some(&one), Call::get(format!("/v1/reservations/{}", id(&part)))).status, 200);
     assert_eq!(ask(&server, Some(&one), Call::get(format!("/v1/reservations/{}", id(&own)))).status, 200);
     let list = ask(&server, Some(&one), Call::get("/v1/reservations")).json();
-    assert_eq!(names(&list, "reservation_id"), [id(&own)]);
+    assert_eq!(names(&list, "reservation_id"), [id(&part), id(&own)]);
     for path in [
         "/v1/inventory/hall/units",
         "/v1/inventory/hall/units/a",

@@ -206,3 +206,37 @@ fn a_hold_token_is_for_its_reservation_until_it_ends() {
         assert_eq!(ask(&server, Some(&forged), Call::get(own)).json()["credential"], "malformed");
     }
 }
+
+#[test]
+fn a_hold_token_may_only_shrink_its_reservation_and_ends_with_a_transfer() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(&dir, "");
+    stock(&server, "tea", "default");
+    stock(&server, "cup", "default");
+    let body = json!({ "owner_id": "cart", "lines": [{ "sku": "tea", "quantity": 5 }], "hold_token": true });
+    let made = ask(&server, Some(ROOT), Call::post("/v1/reservations").json(&body)).json();
+    let token = made["hold_token"].as_str().unwrap().to_owned();
+    let own = format!("/v1/reservations/{}", id(&made));
+    let amend = |body: &Value| ask(&server, Some(&token), Call::new("PATCH", own.clone()).json(body));
+    for more in [
+        json!({ "lines": [{ "sku": "tea", "quantity": 6 }] }),
+        json!({ "lines": [{ "sku": "tea", "quantity": 4 }, { "sku": "cup" }] }),
+        json!({ "metadata": { "note": "x" } }),
+    ] {
+        assert_eq!(reason(&amend(&more)), (403, "forbidden".to_owned()), "{more}");
+    }
+    let less = amend(&json!({ "lines": [{ "sku": "tea", "quantity": 4 }], "idempotency_key": "k" }));
+    assert_eq!((less.status, &less.json()["quantity"]), (200, &json!(4)), "{less:?}");
+    let again = amend(&json!({ "lines": [{ "sku": "tea", "quantity": 4 }], "idempotency_key": "k" }));
+    assert_eq!(again.header("idempotent-replayed"), Some("true"), "{again:?}");
+    assert_eq!(amend(&json!({ "ttl_seconds": 900 })).status, 200);
+    for tail in ["transfer", "split", "merge", "payment", "fulfil", "return"] {
+        let call = Call::post(format!("{own}/{tail}")).json(&json!({ "owner_id": "o" }));
+        assert_eq!(reason(&ask(&server, Some(&token), call)), (403, "forbidden".to_owned()), "{tail}");
+    }
+    let call = Call::post(format!("{own}/transfer")).json(&json!({ "owner_id": "other" }));
+    assert_eq!(ask(&server, Some(ROOT), call).status, 200);
+    let ended = ask(&server, Some(&token), Call::get(own.clone()));
+    assert_eq!((ended.status, &ended.json()["credential"]), (401, &json!("expired")));
+    assert_eq!(ask(&server, Some(&token), Call::delete(own)).status, 401);
+}

@@ -54,7 +54,7 @@ fn commands_in_their_order() {
     let first = json!({ "status": 201, "reservation": {
         "reservation_id": UUID, "status": "active", "owner_id": "a",
         "lines": [line("tea", 2, 2, 2), line("cup", 1, 1, 2)], "quantity": 3, "created_at": TIME, "expires_at": TIME,
-        "max_expires_at": TIME, "channel": "web", "metadata": { "a": 2, "b": 1 },
+        "max_expires_at": TIME, "channel": "web", "metadata": { "a": 2, "b": 1 }, "version": 1,
     } });
     assert_like(&made[0], &first);
     assert_eq!(made[1]["problem"]["reason"], "insufficient_inventory");
@@ -133,7 +133,8 @@ fn a_wrong_command_is_its_own_fault() {
     let id = UNKNOWN;
     let wrong = [
         (json!({}), "/op"),
-        (json!({ "op": "return" }), "/op"),
+        (json!({ "op": "return" }), "/reservation_id"),
+        (json!({ "op": "buy" }), "/op"),
         (json!({ "op": 1 }), "/op"),
         (json!(null), ""),
         (json!(1), ""),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "listen",
     "admin_listen",
     "tls_cert",
@@ -19,6 +19,7 @@ const KEYS: [&str; 25] = [
     "threads",
     "default_ttl_seconds",
     "max_hold_seconds",
+    "max_payment_seconds",
     "key_retention_hours",
     "free_space_floor_mib",
     "log_level",
@@ -240,6 +241,8 @@ fn what_is_not_understood() {
     check("", &[], &["--threads", "many"], &["--threads", "many"]);
     check("", &[], &["--default-ttl-seconds", "0"], &["default_ttl_seconds", "0"]);
     check("max_hold_seconds = 2592001", &[], &[], &["max_hold_seconds", "2592001"]);
+    check("max_payment_seconds = 604801", &[], &[], &["max_payment_seconds", "604801"]);
+    check("[locations.hub]\nmax_payment_seconds = 604801", &[], &[], &["locations.hub.max_payment_seconds"]);
     for wrong in ["0", "257"] {
         check("", &[("STOCKHOLD_STORE_BATCH", wrong)], &[], &["store_batch", wrong, "1 to 256"]);
     }

@@ -53,7 +53,7 @@ fn every_path_takes_the_methods_of_the_document_and_no_others() {
             .replace("{reservation_id}", "018bcfe5-6800-7fff-bfff-ffffffffffff")
             .replace("{key_id}", "key_000102030405060708090a0b0c0d0e0f")
             .replace("{reason}", "internal");
-        let answer = server.ask(&Call::new("PATCH", target));
+        let answer = server.ask(&Call::new("BREW", target));
         assert_eq!(answer.status, 405, "{path}: {answer:?}");
         let allowed: BTreeSet<_> = answer.header("allow").unwrap().split(", ").collect();
         let mut ours: BTreeSet<_> = all

@@ -207,15 +207,17 @@ fn the_events_of_a_reservation() {
     let line = |sku: &str, location: &str, quantity: u64, figures: [u64; 5]| {
         let [sequence, total, sold, held, active] = figures;
         json!({ "sku": sku, "location": location, "quantity": quantity, "requested_quantity": quantity,
-                "sequence": sequence, "total_units": total, "confirmed_sold": sold, "held_units": held,
-                "active_reservations": active })
+                "sequence": sequence, "total_units": total, "confirmed_sold": sold, "fulfilled_units": 0,
+                "held_units": held, "held_under_payment": 0, "active_reservations": active })
     };
     let both =
         |tea: [u64; 5], cup: [u64; 5]| json!([line("tea", "default", 3, tea), line("cup", "hub", 1, cup)]);
+    // Each of the reservation's events raises its version, and the first one is at position 3.
     let common = |position: u64, kind: &str, status: &str, lines: Value| {
         json!({ "id": UUID, "position": position, "type": kind, "time": TIME,
                 "reservation_id": made["reservation_id"], "owner_id": "o", "status": status, "quantity": 4,
-                "lines": lines, "expires_at": TIME, "actor": "anonymous", "request_id": UUID })
+                "lines": lines, "expires_at": TIME, "version": position - 2, "actor": "anonymous",
+                "request_id": UUID })
     };
     let with = |mut event: Value, more: Value| {
         for (name, member) in more.as_object().unwrap() {
@@ -241,7 +243,7 @@ fn the_events_of_a_reservation() {
         ),
         with(
             with(common(6, "reservation.returned", "confirmed", returned), previous(2)),
-            json!({ "reason": "broken", "returned": [{ "sku": "tea", "location": "default", "quantity": 1 }] }),
+            json!({ "reason": "broken", "disposition": "restock", "returned": [{ "sku": "tea", "location": "default", "quantity": 1 }] }),
         ),
     ];
     assert_like(&json!(events), &json!(expected));

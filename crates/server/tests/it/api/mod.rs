@@ -3,6 +3,7 @@
 
 mod batches;
 mod both_paths;
+mod changes;
 mod configuration;
 mod contract;
 mod crowd;

@@ -66,19 +66,23 @@ fn an_item_from_its_making_on() {
     assert_eq!((created.status, created.header("etag")), (201, Some(&*tag(first))));
     let made = json!({
         "sku": "tea", "location": "default", "mode": "counted", "total_units": 10, "confirmed_sold": 0,
-        "held_units": 0, "safety_stock": 2, "available": 8, "active_reservations": 0, "paused": false,
-        "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
+        "fulfilled_units": 0, "unfulfilled_units": 0, "on_hand": 10, "held_units": 0, "held_under_payment": 0,
+        "safety_stock": 2, "available": 8, "active_reservations": 0, "paused": false, "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
         "created_at": TIME, "updated_at": TIME, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
     });
     assert_like(&created.json(), &made);
     check(wire, &Call::put(path).json(&settings), 200, &[("etag", &tag(first))], &made);
 
-    let more =
-        with(&made, &json!({ "total_units": 20, "available": 18, "sequence": 2, "version": first + 1 }));
+    let more = with(
+        &made,
+        &json!({ "total_units": 20, "on_hand": 20, "available": 18, "sequence": 2, "version": first + 1 }),
+    );
     let call = Call::put(path).header("If-Match", tag(first)).json(&json!({ "total_units": 20 }));
     check(wire, &call, 200, &[("etag", &tag(first + 1))], &more);
-    let less =
-        with(&more, &json!({ "total_units": 15, "available": 13, "sequence": 3, "version": first + 2 }));
+    let less = with(
+        &more,
+        &json!({ "total_units": 15, "on_hand": 15, "available": 13, "sequence": 3, "version": first + 2 }),
+    );
     let call = Call::post("/v1/inventory/tea/adjust").json(&json!({ "delta": -5, "reason": "broken" }));
     check(wire, &call, 200, &[("etag", &tag(first + 2))], &less);
     check(wire, &Call::get(path), 200, &[("etag", &tag(first + 2))], &less);
@@ -95,7 +99,7 @@ fn an_item_from_its_making_on() {
     let like = with(
         &made,
         &json!({
-            "sku": "cup", "total_units": 1, "safety_stock": 0, "available": 1, "default_ttl_seconds": null,
+            "sku": "cup", "total_units": 1, "on_hand": 1, "safety_stock": 0, "available": 1, "default_ttl_seconds": null,
             "max_hold_seconds": null, "metadata": null,
         }),
     );
@@ -151,10 +155,10 @@ fn a_reservation_of_one_item() {
     let active = json!({
         "reservation_id": UUID, "status": "active", "owner_id": "cart-1", "lines": [line], "quantity": 3,
         "created_at": TIME, "expires_at": TIME, "max_expires_at": TIME, "channel": "web",
-        "customer_id": "c-1", "session_id": "s-1", "metadata": { "gift": true },
+        "customer_id": "c-1", "session_id": "s-1", "metadata": { "gift": true }, "version": 1,
     });
     let call = Call::post("/v1/inventory/tea/reserve").json(&body).header("X-Request-Id", "buy-1");
-    let made = check(wire, &call, 200, &[("x-request-id", "buy-1")], &active);
+    let made = check(wire, &call, 200, &[("x-request-id", "buy-1"), ("etag", "\"1\"")], &active);
     let seconds = |from: &str, to: &str| {
         let instant = |name: &str| made[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         (instant(to) - instant(from)).total(jiff::Unit::Second).unwrap()
@@ -165,46 +169,40 @@ fn a_reservation_of_one_item() {
     assert!((1800.0..1800.002).contains(&longest), "{longest}");
 
     let path = format!("/v1/reservations/{}", id_of(&made));
-    check(wire, &Call::get(&path), 200, &[], &made);
-    check(
-        wire,
-        &Call::get(path.to_uppercase().replace("/V1/RESERVATIONS", "/v1/reservations")),
-        200,
-        &[],
-        &made,
-    );
-    let extended = with(&made, &json!({ "expires_at": TIME }));
+    let version = |n: u64| format!("\"{n}\"");
+    let mut shows =
+        |call: &Call, n: u64, like: &Value| check(wire, call, 200, &[("etag", &version(n))], like);
+    shows(&Call::get(&path), 1, &made);
+    shows(&Call::get(path.to_uppercase().replace("/V1/RESERVATIONS", "/v1/reservations")), 1, &made);
+    let extended = with(&made, &json!({ "expires_at": TIME, "version": 2 }));
     let call = Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 300 }));
-    let extended = check(wire, &call, 200, &[], &extended);
+    let extended = shows(&call, 2, &extended);
     assert!(extended["expires_at"].as_str() > made["expires_at"].as_str());
-    check(
-        wire,
-        &Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 1 })),
-        200,
-        &[],
-        &extended,
-    );
+    shows(&Call::post(format!("{path}/extend")).json(&json!({ "ttl_seconds": 1 })), 2, &extended);
 
     let mut sold = with(
         &extended,
-        &json!({ "status": "confirmed", "confirmed_at": TIME, "closed_at": TIME, "order_id": "order-1" }),
+        &json!({
+            "status": "confirmed", "confirmed_at": TIME, "closed_at": TIME, "order_id": "order-1", "version": 3,
+        }),
     );
     sold["lines"][0]["sequence"] = json!(3);
     let confirm = Call::post(format!("{path}/confirm"));
-    let sold = check(wire, &confirm.clone().json(&json!({ "order_id": "order-1" })), 200, &[], &sold);
-    check(wire, &confirm, 200, &[], &sold);
-    check(wire, &confirm.json(&json!({ "order_id": "order-1" })), 200, &[], &sold);
+    let sold = shows(&confirm.clone().json(&json!({ "order_id": "order-1" })), 3, &sold);
+    shows(&confirm, 3, &sold);
+    shows(&confirm.json(&json!({ "order_id": "order-1" })), 3, &sold);
 
-    let mut returned = sold.clone();
+    let mut returned = with(&sold, &json!({ "version": 4 }));
     returned["lines"][0]["sequence"] = json!(4);
     returned["lines"][0]["returned_quantity"] = json!(1);
     let body = json!({ "reason": "too small", "lines": [{ "sku": "tea", "quantity": 1 }] });
-    check(wire, &Call::post(format!("{path}/return")).json(&body), 200, &[], &returned);
+    shows(&Call::post(format!("{path}/return")).json(&body), 4, &returned);
+    returned["version"] = json!(5);
     returned["lines"][0]["sequence"] = json!(5);
     returned["lines"][0]["returned_quantity"] = json!(3);
     let rest = Call::post(format!("{path}/return")).json(&json!({ "reason": "never came" }));
-    check(wire, &rest, 200, &[], &returned);
-    check(wire, &Call::get(&path), 200, &[], &returned);
+    shows(&rest, 5, &returned);
+    shows(&Call::get(&path), 5, &returned);
     assert_eq!(server.item("tea")["available"], 10);
 }
 
@@ -222,7 +220,7 @@ fn a_basket() {
     let answer = wire.ask(&Call::post("/v1/reservations").json(&body));
     let made = answer.json();
     let path = format!("/v1/reservations/{}", id_of(&made));
-    assert_headers(&answer, 201, &[("location", &path)]);
+    assert_headers(&answer, 201, &[("location", &path), ("etag", "\"1\"")]);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let line = |sku: &str, location: &str, quantity: u64| {
         json!({ "sku": sku, "location": location, "quantity": quantity, "requested_quantity": quantity,
@@ -233,19 +231,21 @@ fn a_basket() {
     assert_like(&json!(lines), &json!([line("café/1", "north hub", 1), line("tea", "default", 6)]));
     let whole = json!({
         "reservation_id": UUID, "status": "active", "owner_id": "cart-2", "lines": made["lines"], "quantity": 7,
-        "created_at": TIME, "expires_at": TIME, "max_expires_at": TIME,
+        "created_at": TIME, "expires_at": TIME, "max_expires_at": TIME, "version": 1,
     });
     assert_like(&made, &whole);
 
     for _ in 0..2 {
         check(wire, &Call::delete(format!("{path}?reason=changed+mind")), 204, &[], &Value::Null);
     }
-    let mut released =
-        with(&made, &json!({ "status": "cancelled", "closed_at": TIME, "close_reason": "changed mind" }));
+    let mut released = with(
+        &made,
+        &json!({ "status": "cancelled", "closed_at": TIME, "close_reason": "changed mind", "version": 2 }),
+    );
     for line in released["lines"].as_array_mut().unwrap() {
         line["sequence"] = json!(3);
     }
-    check(wire, &Call::get(&path), 200, &[], &released);
+    check(wire, &Call::get(&path), 200, &[("etag", "\"2\"")], &released);
     assert_eq!(server.item("tea")["available"], 10);
     assert_eq!(server.item("caf%c3%a9%2f1?location=north+hub")["available"], 5);
 }
@@ -277,7 +277,7 @@ fn locations_are_apart_on_every_inventory_route() {
 #[test]
 fn pages_and_heads() {
     /// What a server of this version can answer with.
-    const REASONS: [&str; 27] = [
+    const REASONS: [&str; 30] = [
         "invalid_request",
         "forbidden",
         "unknown_item",
@@ -290,6 +290,9 @@ fn pages_and_heads() {
         "reservation_cancelled",
         "reservation_confirmed",
         "reservation_not_confirmed",
+        "payment_in_progress",
+        "split_exceeds_held",
+        "fulfil_exceeds_sold",
         "return_exceeds_sold",
         "extension_limit",
         "below_committed",

@@ -15,9 +15,12 @@ pub(crate) enum Kind {
     Stock,
     Delta,
     Ttl,
+    PaymentTtl,
     Word,
     Metadata,
     Lines,
+    /// Reservations.
+    Ids,
     /// Names units, which the item counts: no value is right.
     Units,
 }
@@ -43,8 +46,8 @@ const NO_NUMBER: [&str; 10] =
 
 /// All ways in which a field can be wrong, except to be missing or there twice.
 pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
-    let nowhere =
-        NOWHERE.iter().filter(|text| kind != Kind::Lines && (kind != Kind::Units || **text != "[1]"));
+    let is_list = matches!(kind, Kind::Lines | Kind::Ids);
+    let nowhere = NOWHERE.iter().filter(|text| !is_list && (kind != Kind::Units || **text != "[1]"));
     let mut wrongs = nowhere.map(|text| (text.as_bytes().to_vec(), "")).collect::<Vec<_>>();
     let mut add = |texts: &[&str]| wrongs.extend(texts.iter().map(|text| (text.as_bytes().to_vec(), "")));
     match kind {
@@ -85,6 +88,10 @@ pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
             add(&NO_NUMBER);
             add(&["0", "-1", "2592001", "18446744073709551615", FAR]);
         }
+        Kind::PaymentTtl => {
+            add(&NO_NUMBER);
+            add(&["0", "-1", "604801", "18446744073709551615", FAR]);
+        }
         Kind::Word => {
             add(&["1", "{}", "\"\"", "\"ALL\"", "\"Counted\"", "\"all \"", "\"units\"", "\"\\u0000\""]);
         }
@@ -111,6 +118,15 @@ pub(crate) fn wrongs(kind: Kind) -> Vec<Wrong> {
             wrongs.push((b"[{}]".to_vec(), "/0/sku"));
             wrongs.push((b"[{\"sku\":\"tea\"},{\"sku\":\"tea\",\"quantity\":0}]".to_vec(), "/1/quantity"));
             wrongs.push((b"[{\"sku\":\"tea\",\"price\":1}]".to_vec(), "/0/price"));
+        }
+        Kind::Ids => {
+            add(&["null", "true", "1", "\"x\"", "{}", "[]"]);
+            let id = "\"018bcfe5-6800-7fff-bfff-ffffffffffff\"";
+            add(&[&format!("[{}]", vec![id; 21].join(","))]);
+            for element in ["[null]", "[1]", "[\"x\"]", "[[]]", "[\"018bcfe5-6800-7fff-bfff-ffffffffffff \"]"]
+            {
+                wrongs.push((element.into(), "/0"));
+            }
         }
         Kind::Units => {
             add(&["{}", "[]", "\"\"", "1"]);
@@ -156,22 +172,100 @@ fn check(wire: &mut Wire, route: &Route, body: &[u8], pointer: &str) {
 
 /// An item's own settings are taken back by it.
 fn takes_null(route: &Route, pointer: &str) -> bool {
-    route.method == "PUT" && ["/default_ttl_seconds", "/max_hold_seconds", "/metadata"].contains(&pointer)
+    match route.method {
+        "PUT" => ["/default_ttl_seconds", "/max_hold_seconds", "/max_payment_seconds", "/metadata"]
+            .contains(&pointer),
+        _ => route.path.ends_with("/transfer") && ["/customer_id", "/session_id"].contains(&pointer),
+    }
 }
 
-/// All routes with bodies, each with a body that it takes again and again.
+/// Makes a reservation, which becomes an order if there is one. Returns its path.
+fn made(wire: &mut Wire, order: Option<&str>) -> String {
+    let body = json!({ "owner_id": "o", "quantity": 100 });
+    let made = wire.ask(&Call::post("/v1/inventory/tea/reserve").json(&body)).json();
+    let path = format!("/v1/reservations/{}", made["reservation_id"].as_str().unwrap());
+    if let Some(order) = order {
+        let confirm = Call::post(format!("{path}/confirm")).json(&json!({ "order_id": order }));
+        assert_eq!(wire.ask(&confirm).status, 200);
+    }
+    path
+}
+
+fn post(path: String, good: Value, fields: Vec<(&'static str, Kind)>) -> Route {
+    Route { method: "POST", path, good, fields }
+}
+
+const LINES: [(&str, Kind); 5] = [
+    ("/lines", Kind::Lines),
+    ("/lines/0/sku", Kind::Text),
+    ("/lines/0/location", Kind::Text),
+    ("/lines/1/quantity", Kind::Quantity),
+    ("/lines/1/units", Kind::Units),
+];
+
+fn two_lines() -> Value {
+    json!([{ "sku": "tea" }, { "sku": "tea", "location": "default", "quantity": 1 }])
+}
+
+/// The routes that change a reservation, each with a body that it takes.
+fn changes(wire: &mut Wire) -> Vec<Route> {
+    let (held, sold) = (made(wire, None), made(wire, Some("order-2")));
+    vec![
+        post(
+            format!("{sold}/fulfil"),
+            json!({ "lines": two_lines() }),
+            [&[("/units", Kind::Units), ("/idempotency_key", Kind::Key)], &LINES[..]].concat(),
+        ),
+        Route {
+            method: "PATCH",
+            path: made(wire, None),
+            good: json!({ "lines": two_lines() }),
+            fields: [
+                &[
+                    ("/fulfilment", Kind::Word),
+                    ("/ttl_seconds", Kind::Ttl),
+                    ("/metadata", Kind::Metadata),
+                    ("/idempotency_key", Kind::Key),
+                ],
+                &LINES[..],
+            ]
+            .concat(),
+        },
+        post(
+            format!("{held}/transfer"),
+            json!({ "owner_id": "o", "customer_id": "c" }),
+            vec![
+                ("/owner_id", Kind::Text),
+                ("/customer_id", Kind::Text),
+                ("/session_id", Kind::Text),
+                ("/idempotency_key", Kind::Key),
+            ],
+        ),
+        post(
+            format!("{held}/split"),
+            json!({ "lines": two_lines() }),
+            [&[("/idempotency_key", Kind::Key)], &LINES[..]].concat(),
+        ),
+        post(
+            format!("{held}/merge"),
+            json!({ "from": [made(wire, None).trim_start_matches("/v1/reservations/")] }),
+            vec![("/from", Kind::Ids), ("/idempotency_key", Kind::Key)],
+        ),
+        post(
+            format!("{}/payment", made(wire, None)),
+            json!({ "payment_id": "p" }),
+            vec![
+                ("/payment_id", Kind::Text),
+                ("/window_seconds", Kind::PaymentTtl),
+                ("/idempotency_key", Kind::Key),
+            ],
+        ),
+    ]
+}
+
+/// All other routes with bodies, each with a body that it takes again and again.
 fn routes(wire: &mut Wire) -> Vec<Route> {
-    let mut made = |order: Option<&str>| {
-        let body = json!({ "owner_id": "o", "quantity": 100 });
-        let made = wire.ask(&Call::post("/v1/inventory/tea/reserve").json(&body)).json();
-        let path = format!("/v1/reservations/{}", made["reservation_id"].as_str().unwrap());
-        if let Some(order) = order {
-            let confirm = Call::post(format!("{path}/confirm")).json(&json!({ "order_id": order }));
-            assert_eq!(wire.ask(&confirm).status, 200);
-        }
-        path
-    };
-    let (held, sold) = (made(None), made(Some("order-1")));
+    let (held, sold) = (made(wire, None), made(wire, Some("order-1")));
     let sale = |path: &str| Route {
         method: "POST",
         path: path.to_owned(),
@@ -188,20 +282,6 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
         ("/session_id", Kind::Text),
         ("/metadata", Kind::Metadata),
     ];
-    let lines = [
-        ("/lines", Kind::Lines),
-        ("/lines/0/sku", Kind::Text),
-        ("/lines/0/location", Kind::Text),
-        ("/lines/1/quantity", Kind::Quantity),
-        ("/lines/1/units", Kind::Units),
-    ];
-    let two_lines = json!([{ "sku": "tea" }, { "sku": "tea", "location": "default", "quantity": 1 }]);
-    let post = |path: String, good: Value, fields: Vec<(&'static str, Kind)>| Route {
-        method: "POST",
-        path,
-        good,
-        fields,
-    };
     vec![
         post(
             "/v1/inventory/tea/reserve".to_owned(),
@@ -210,13 +290,18 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
         ),
         post(
             "/v1/reservations".to_owned(),
-            json!({ "owner_id": "o", "lines": two_lines }),
-            [&reserving[..], &lines[..]].concat(),
+            json!({ "owner_id": "o", "lines": two_lines() }),
+            [&reserving[..], &LINES[..]].concat(),
         ),
         post(
             format!("{sold}/confirm"),
             json!({ "order_id": "order-1" }),
-            vec![("/order_id", Kind::Text), ("/idempotency_key", Kind::Key)],
+            vec![
+                ("/order_id", Kind::Text),
+                ("/payment_id", Kind::Text),
+                ("/if_expired", Kind::Word),
+                ("/idempotency_key", Kind::Key),
+            ],
         ),
         post(
             format!("{held}/extend"),
@@ -225,10 +310,16 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
         ),
         post(
             format!("{sold}/return"),
-            json!({ "reason": "r", "lines": two_lines }),
+            json!({ "reason": "r", "lines": two_lines() }),
             [
-                &[("/reason", Kind::Text), ("/units", Kind::Units), ("/idempotency_key", Kind::Key)],
-                &lines[..],
+                &[
+                    ("/reason", Kind::Text),
+                    ("/units", Kind::Units),
+                    ("/from", Kind::Word),
+                    ("/disposition", Kind::Word),
+                    ("/idempotency_key", Kind::Key),
+                ],
+                &LINES[..],
             ]
             .concat(),
         ),
@@ -242,6 +333,9 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
                 ("/safety_stock", Kind::Stock),
                 ("/default_ttl_seconds", Kind::Ttl),
                 ("/max_hold_seconds", Kind::Ttl),
+                ("/max_payment_seconds", Kind::PaymentTtl),
+                ("/on_hand", Kind::Stock),
+                ("/fulfilled_units_seen", Kind::Stock),
                 ("/metadata", Kind::Metadata),
             ],
         },
@@ -267,7 +361,8 @@ fn prepared() -> (Server, Vec<Route>) {
     let server = Server::start();
     server.stock("tea", 1_000);
     let mut wire = server.connect();
-    let routes = routes(&mut wire);
+    let mut routes = routes(&mut wire);
+    routes.extend(changes(&mut wire));
     for route in &routes {
         let answer = wire.ask(&Call::new(route.method, &*route.path).json(&route.good));
         assert!(matches!(answer.status, 200 | 201), "{}: {}", route.path, answer.text());
@@ -299,9 +394,15 @@ fn every_field_in_every_way() {
             let name = pointer.rsplit_once('/').unwrap().1;
             let right = match kind {
                 Kind::Text | Kind::Key | Kind::Units => "\"o\"",
-                Kind::Quantity | Kind::Stock | Kind::Delta | Kind::Ttl => "1",
-                Kind::Word if name == "mode" => "\"counted\"",
-                Kind::Word => "\"all\"",
+                Kind::Quantity | Kind::Stock | Kind::Delta | Kind::Ttl | Kind::PaymentTtl => "1",
+                Kind::Word => match name {
+                    "mode" => "\"counted\"",
+                    "if_expired" => "\"refuse\"",
+                    "from" => "\"fulfilled\"",
+                    "disposition" => "\"restock\"",
+                    _ => "\"all\"",
+                },
+                Kind::Ids => "[\"018bcfe5-6800-7fff-bfff-ffffffffffff\"]",
                 Kind::Metadata => "{}",
                 Kind::Lines => "[{\"sku\":\"tea\"}]",
             };
@@ -322,8 +423,11 @@ fn what_is_required() {
         for &(pointer, _) in &route.fields {
             let name = pointer.rsplit_once('/').unwrap().1;
             let optional = match name {
-                "owner_id" | "sku" | "delta" | "items" => false,
-                "lines" => !route.path.ends_with("/reservations"),
+                "sku" | "delta" | "items" => false,
+                "owner_id" => route.path.ends_with("/transfer"),
+                "lines" => !["/reservations", "/split"].iter().any(|end| route.path.ends_with(end)),
+                "from" => !route.path.ends_with("/merge"),
+                "payment_id" => !route.path.ends_with("/payment"),
                 "reason" => !(route.path.ends_with("/return") || route.path.ends_with("/adjust")),
                 "ttl_seconds" => !route.path.ends_with("/extend"),
                 _ => true,
@@ -334,7 +438,7 @@ fn what_is_required() {
             }
         }
     }
-    assert_eq!(checked, 11);
+    assert_eq!(checked, 17);
     assert_eq!(server.item("tea"), before, "a refused request did something");
     let new = Route {
         method: "PUT",
@@ -391,7 +495,8 @@ fn bodies_that_are_no_object() {
         }
         let stranger = good.replacen('{', "{\"a/b~\":1,", 1);
         check(wire, route, stranger.as_bytes(), "/a~1b~0");
-        let takes_nothing = ["/confirm", "/pause", "/resume"].iter().any(|end| route.path.contains(end));
+        let takes_nothing =
+            ["/confirm", "/fulfil", "/pause", "/resume"].iter().any(|end| route.path.contains(end));
         if !takes_nothing {
             check(wire, route, b"", "");
             check(wire, route, b" \r\n", "");
