@@ -136,9 +136,24 @@ impl RetryClient {
         path: &str,
         body: &impl Serialize,
     ) -> Result<Answer<T>, CallError> {
+        self.command("POST", path, None, body).await
+    }
+
+    /// Sends a command by any method, under the condition that its target has this version. The body has its idempotency
+    /// key.
+    pub(crate) async fn command<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        version: Option<u64>,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, CallError> {
         let body = serde_json::to_vec(body).map_err(|error| CallError::Unexpected(error.to_string()))?;
-        self.with_retries(self.patience, async || read(&self.client.send_raw("POST", path, &body).await?))
-            .await
+        let version = version.map(|version| format!("\"{version}\""));
+        let headers: Vec<(&str, &str)> =
+            version.as_deref().map(|version| ("if-match", version)).into_iter().collect();
+        let send = async || read(&self.client.send_raw_with(method, path, &headers, &body).await?);
+        self.with_retries(self.patience, send).await
     }
 
     /// Sends a request and returns the success as it came.

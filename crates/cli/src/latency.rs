@@ -14,8 +14,22 @@ const DIGITS: u8 = 3;
 pub(super) enum RequestKind {
     /// Reserve a basket.
     Reserve,
+    /// Change a cart.
+    Amend,
+    /// Give a cart to a customer.
+    Transfer,
+    /// Split a cart.
+    Split,
+    /// Merge two carts.
+    Merge,
+    /// Open a payment window.
+    OpenPayment,
+    /// Close a payment window.
+    ClosePayment,
     /// Confirm a reservation.
     Confirm,
+    /// Fulfil sold units.
+    Fulfil,
     /// Return units.
     Return,
     /// Adjust a stock.
@@ -28,13 +42,32 @@ pub(super) enum RequestKind {
 
 impl RequestKind {
     /// The kinds that a replay sends.
-    pub(super) const OF_REPLAY: &'static [Self] = &[Self::Reserve, Self::Confirm, Self::Return, Self::Adjust];
+    pub(super) const OF_REPLAY: &'static [Self] = &[
+        Self::Reserve,
+        Self::Amend,
+        Self::Transfer,
+        Self::Split,
+        Self::Merge,
+        Self::OpenPayment,
+        Self::ClosePayment,
+        Self::Confirm,
+        Self::Fulfil,
+        Self::Return,
+        Self::Adjust,
+    ];
 
     /// Its name in the reports' JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Reserve => "reserve",
+            Self::Amend => "amend",
+            Self::Transfer => "transfer",
+            Self::Split => "split",
+            Self::Merge => "merge",
+            Self::OpenPayment => "open_payment",
+            Self::ClosePayment => "close_payment",
             Self::Confirm => "confirm",
+            Self::Fulfil => "fulfil",
             Self::Return => "return",
             Self::Adjust => "adjust",
             Self::Available => "available",

@@ -194,14 +194,14 @@ enum Command {
     Keys(ctl::KeysArgs),
     /// Load items from a CSV or JSON lines file into a running server
     ///
-    /// Each row sets one item: sku and total_units, and optionally location, safety_stock, default_ttl_seconds, max_hold_seconds and
-    /// metadata. A value that is left out or empty stays unchanged (in JSON lines, null clears the last three). The first line of a CSV
-    /// file names the columns (--column maps your names to ours). Other columns of `export items` are ignored. Any other column is an
-    /// error unless --ignore names it.
+    /// Each row sets one item: sku and total_units, and optionally location, safety_stock, default_ttl_seconds, max_hold_seconds,
+    /// max_payment_seconds and metadata. A value that is left out or empty stays unchanged (in JSON lines, null clears the last four).
+    /// The first line of a CSV file names the columns (--column maps your names to ours). Other columns of `export items` are ignored.
+    /// Any other column is an error unless --ignore names it.
     ///
     /// If items sell already: total_units counts all units that exist, including sold ones, and a total below what is sold and held is
-    /// refused. If your number is a shelf count, use --stock on-hand: the units that are sold here are added to it. To leave existing
-    /// items unchanged, use --existing keep.
+    /// refused. If your number counts unsold units, use --stock unsold: the units that are sold here are added to it. If it is a count
+    /// of the shelf, use the columns on_hand and fulfilled_units_seen instead. To leave existing items unchanged, use --existing keep.
     ///
     /// With --units SKU the rows of a CSV file are units of that item (seats, slots, serial numbers): unit_id, and optionally section,
     /// row, number, position and attributes. The item is created if it does not exist. Units that exist and are the same stay
@@ -228,7 +228,7 @@ enum Command {
     /// Write items, units, reservations or events of a running server to a file
     ///
     /// JSON lines have everything that the API answers. CSV has the columns of docs/cli.md. Items can be imported elsewhere: the stock
-    /// settings are the same there; sales and holds are not copied (see `import --stock on-hand`). Reservations and events in CSV have
+    /// settings are the same there; sales and holds are not copied (see `import --stock unsold`). Reservations and events in CSV have
     /// one row for each line of a basket.
     ///
     /// Try it:

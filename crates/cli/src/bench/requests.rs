@@ -18,6 +18,8 @@ pub(super) enum Mix {
     Reserve,
     /// Reserve one unit, then confirm it
     ReserveConfirm,
+    /// Reserve one unit for each connection, then amend the hold to two units, to one, and so on
+    Amend,
     /// Read the availability
     Available,
     /// Send many reserves in one request, then their confirms in one request
@@ -29,6 +31,7 @@ impl Mix {
         match self {
             Self::Reserve => "reserve",
             Self::ReserveConfirm => "reserve-confirm",
+            Self::Amend => "amend",
             Self::Available => "available",
             Self::Commands => "commands",
         }
@@ -39,6 +42,7 @@ impl Mix {
         match self {
             Self::Reserve => &[RequestKind::Reserve],
             Self::ReserveConfirm => &[RequestKind::Reserve, RequestKind::Confirm],
+            Self::Amend => &[RequestKind::Reserve, RequestKind::Amend],
             Self::Available => &[RequestKind::Available],
             Self::Commands => &[RequestKind::Commands],
         }
@@ -130,6 +134,13 @@ pub(super) struct BenchRequest {
     pub(super) body: Bytes,
 }
 
+/// A hold of one connection.
+struct AmendedHold {
+    id: String,
+    sku: String,
+    amends: u64,
+}
+
 /// Makes the requests of one connection.
 pub(super) struct RequestGenerator {
     load: Workload,
@@ -137,16 +148,27 @@ pub(super) struct RequestGenerator {
     next_sku: usize,
     /// Reservations to confirm.
     held: Vec<String>,
+    /// The hold that is amended.
+    amended: Option<AmendedHold>,
 }
 
 impl RequestGenerator {
     pub(super) fn new(load: Workload, first_sku: usize) -> std::result::Result<Self, String> {
         let ids = IdSource::from_system().map_err(|error| format!("no random numbers: {error}"))?;
-        Ok(Self { load, ids, next_sku: first_sku, held: Vec::new() })
+        Ok(Self { load, ids, next_sku: first_sku, held: Vec::new(), amended: None })
     }
 
     /// The next request.
     pub(super) fn next(&mut self) -> BenchRequest {
+        if let Some(AmendedHold { id, sku, amends }) = &mut self.amended {
+            *amends += 1;
+            let (quantity, key) = (1 + *amends % 2, self.ids.random());
+            let path = format!("{RESERVATIONS}/{id}");
+            let body = format!(
+                r#"{{"lines":[{{"sku":"{sku}","quantity":{quantity}}}],"idempotency_key":"{key:032x}"}}"#
+            );
+            return BenchRequest { method: hyper::Method::PATCH, ..post(RequestKind::Amend, path, body) };
+        }
         match self.load.mix {
             Mix::Available => {
                 let path = item_path(self.sku(), Label::DEFAULT_LOCATION, "/available");
@@ -158,7 +180,7 @@ impl RequestGenerator {
                 }
             }
             Mix::Commands => self.batch(),
-            Mix::Reserve | Mix::ReserveConfirm => match self.held.pop() {
+            Mix::Reserve | Mix::ReserveConfirm | Mix::Amend => match self.held.pop() {
                 Some(id) => post(
                     RequestKind::Confirm,
                     format!("{RESERVATIONS}/{id}/confirm"),
@@ -210,6 +232,11 @@ impl RequestGenerator {
         self.load.skus.get(at).map(String::as_str).unwrap_or_default()
     }
 
+    /// The SKU of the latest request.
+    fn last_sku(&self) -> String {
+        self.load.skus.get(self.next_sku.saturating_sub(1)).cloned().unwrap_or_default()
+    }
+
     /// Counts an answer, and returns how many of its operations succeeded.
     pub(super) fn answered(&mut self, kind: RequestKind, status: u16, body: &[u8], told: &mut Tally) -> u64 {
         let done = if (200..300).contains(&status) {
@@ -221,16 +248,25 @@ impl RequestGenerator {
                 }
                 RequestKind::Reserve => {
                     told.reserved += 1;
-                    if self.load.mix == Mix::ReserveConfirm
-                        && let Ok(made) = serde_json::from_slice::<ReservationRef<'_>>(body)
-                    {
-                        self.held.push(made.reservation_id.to_owned());
+                    if let Ok(made) = serde_json::from_slice::<ReservationRef<'_>>(body) {
+                        match self.load.mix {
+                            Mix::ReserveConfirm => self.held.push(made.reservation_id.to_owned()),
+                            Mix::Amend => {
+                                let (id, sku) = (made.reservation_id.to_owned(), self.last_sku());
+                                self.amended = Some(AmendedHold { id, sku, amends: 0 });
+                            }
+                            Mix::Reserve | Mix::Available | Mix::Commands => {}
+                        }
                     }
                     1
                 }
                 _ => 1,
             }
         } else {
+            if kind == RequestKind::Amend {
+                // The hold has ended: the next request makes another one.
+                self.amended = None;
+            }
             told.refuse(body, status);
             0
         };
@@ -298,6 +334,27 @@ mod tests {
         assert!(traffic.next().path.starts_with("/v1/inventory/b-1/reserve"));
         assert_eq!((told.done, told.reserved, told.confirmed), (1, 1, 0));
         assert_eq!(told.refused["reservation_expired"], 1);
+    }
+
+    #[test]
+    fn a_hold_is_amended_until_it_ends() {
+        let mut told = Tally::default();
+        let mut traffic = traffic(Mix::Amend);
+        let first = traffic.next();
+        assert_eq!(traffic.answered(first.kind, 200, br#"{"reservation_id":"x-1"}"#, &mut told), 1);
+        for quantity in [2, 1, 2] {
+            let amend = traffic.next();
+            assert_eq!((amend.method.as_str(), amend.path.as_str()), ("PATCH", "/v1/reservations/x-1"));
+            let body: serde_json::Value = serde_json::from_slice(&amend.body).unwrap();
+            assert_eq!(
+                (&body["lines"][0]["sku"], &body["lines"][0]["quantity"]),
+                (&"b-0".into(), &quantity.into())
+            );
+            assert_eq!(traffic.answered(amend.kind, 200, b"{}", &mut told), 1);
+        }
+        let late = traffic.next();
+        traffic.answered(late.kind, 409, br#"{"reason":"reservation_expired"}"#, &mut told);
+        assert_eq!((traffic.next().kind, told.done, told.reserved), (RequestKind::Reserve, 4, 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `stockhold ctl`: a server's commands and lists from a shell. Every command is one request to the HTTP API. The answer goes to
 //! standard output, everything else to standard error.
 
+mod changes;
 mod events;
 mod keys;
 mod requests;
@@ -52,17 +53,51 @@ enum CtlCommand {
     ///
     ///   stockhold ctl confirm 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e --order order-1
     #[command(verbatim_doc_comment)]
-    Confirm(requests::ConfirmArgs),
+    Confirm(changes::ConfirmArgs),
     /// Release a hold: its units can be sold again
-    Release(requests::ReleaseArgs),
+    Release(changes::ReleaseArgs),
     /// Move a hold's deadline to this many seconds from now, within the longest hold of its items
-    Extend(requests::ExtendArgs),
+    Extend(changes::ExtendArgs),
+    /// Change a hold: all lines that it has afterwards, its deadline, your own data
+    ///
+    ///   stockhold ctl amend RESERVATION --line shirt=1 --line mug=2
+    ///   stockhold ctl amend RESERVATION --unit concert=A-12 --unit concert=A-13 --if-version 3
+    #[command(verbatim_doc_comment)]
+    Amend(changes::AmendArgs),
+    /// Give a hold to another owner, customer or session
+    ///
+    ///   stockhold ctl transfer RESERVATION --customer customer-41 --unset session
+    #[command(verbatim_doc_comment)]
+    Transfer(changes::TransferArgs),
+    /// Move units of a hold into a new one with the same deadline
+    ///
+    ///   stockhold ctl split RESERVATION --line shirt=1
+    #[command(verbatim_doc_comment)]
+    Split(changes::SplitArgs),
+    /// Add the lines of other holds to a hold. The others end
+    ///
+    ///   stockhold ctl merge RESERVATION OTHER
+    #[command(verbatim_doc_comment)]
+    Merge(changes::MergeArgs),
+    /// Keep a hold while its payment is under way
+    ///
+    ///   stockhold ctl open-payment RESERVATION --payment payment-55 --window 900
+    #[command(verbatim_doc_comment)]
+    OpenPayment(changes::OpenPaymentArgs),
+    /// Close the payment window of a hold: the payment was declined or given up
+    ClosePayment(changes::ClosePaymentArgs),
+    /// Record that sold units have left the shelf: all of a reservation, or those of --line or --unit
+    ///
+    ///   stockhold ctl fulfil RESERVATION --line shirt=1
+    #[command(verbatim_doc_comment)]
+    Fulfil(changes::FulfilArgs),
     /// Return sold units to the stock: all of a reservation, or those of --line or --unit
     ///
     ///   stockhold ctl return RESERVATION --reason broken --line shirt=1
     ///   stockhold ctl return RESERVATION --reason ill --unit A-12
+    ///   stockhold ctl return RESERVATION --reason broken --from fulfilled --write-off
     #[command(verbatim_doc_comment)]
-    Return(requests::ReturnArgs),
+    Return(changes::ReturnArgs),
     /// Show a reservation
     Get(requests::GetArgs),
     /// List reservations, the newest first
@@ -113,6 +148,7 @@ enum StockCommand {
     ///   stockhold ctl stock set shirt --total 100 --safety-stock 5
     ///   stockhold ctl stock set shirt --unset default-ttl
     ///   stockhold ctl stock set concert --mode units
+    ///   stockhold ctl stock set shirt --on-hand 97 --fulfilled-units-seen 3
     #[command(verbatim_doc_comment)]
     Set(requests::SetStockArgs),
     /// Change an item's total by a difference: deliveries up, losses down
@@ -273,6 +309,13 @@ impl CtlCommand {
             Self::Confirm(ask) => ask.request(),
             Self::Release(ask) => Ok(ask.request()),
             Self::Extend(ask) => ask.request(),
+            Self::Amend(ask) => ask.request(),
+            Self::Transfer(ask) => ask.request(),
+            Self::Split(ask) => ask.request(),
+            Self::Merge(ask) => ask.request(),
+            Self::OpenPayment(ask) => ask.request(),
+            Self::ClosePayment(ask) => Ok(ask.request()),
+            Self::Fulfil(ask) => ask.request(),
             Self::Return(ask) => ask.request(),
             Self::Get(ask) => Ok(ask.request()),
             Self::List(ask) => Ok(ask.request()),

@@ -32,7 +32,7 @@ impl FromStr for LineArg {
 }
 
 impl LineArg {
-    fn json(&self, location: &str) -> Value {
+    pub(super) fn json(&self, location: &str) -> Value {
         json!({ "sku": self.sku, "location": location, "quantity": self.quantity })
     }
 }
@@ -113,96 +113,6 @@ impl ReserveArgs {
             "metadata": self.metadata,
         });
         ApiRequest::post(RESERVATIONS.to_owned(), named(body), show::reservation).keyed(self.key.key.as_ref())
-    }
-}
-
-#[derive(Args)]
-pub(super) struct ConfirmArgs {
-    /// The reservation's id
-    id: String,
-    /// The order of the sale
-    #[arg(long, value_name = "ORDER")]
-    order: Option<String>,
-    #[command(flatten)]
-    key: KeyArgs,
-}
-
-impl ConfirmArgs {
-    pub(super) fn request(&self) -> Result<ApiRequest, String> {
-        let body = named(json!({ "order_id": self.order }));
-        ApiRequest::post(reservation(&self.id, "/confirm"), body, show::reservation)
-            .keyed(self.key.key.as_ref())
-    }
-}
-
-#[derive(Args)]
-pub(super) struct ReleaseArgs {
-    /// The reservation's id
-    id: String,
-    /// Reason, kept in the history
-    #[arg(long)]
-    reason: Option<String>,
-}
-
-impl ReleaseArgs {
-    pub(super) fn request(&self) -> ApiRequest {
-        let mut path = reservation(&self.id, "");
-        if let Some(reason) = &self.reason {
-            push_query(&mut path, "reason", reason);
-        }
-        ApiRequest {
-            method: "DELETE",
-            ..ApiRequest::get(path, |_| "released: its units can be sold again\n".to_owned())
-        }
-    }
-}
-
-#[derive(Args)]
-pub(super) struct ExtendArgs {
-    /// The reservation's id
-    id: String,
-    /// New deadline, in seconds from now
-    #[arg(long, value_name = "SECONDS")]
-    ttl: u64,
-    #[command(flatten)]
-    key: KeyArgs,
-}
-
-impl ExtendArgs {
-    pub(super) fn request(&self) -> Result<ApiRequest, String> {
-        let body = json!({ "ttl_seconds": self.ttl });
-        ApiRequest::post(reservation(&self.id, "/extend"), body, show::reservation)
-            .keyed(self.key.key.as_ref())
-    }
-}
-
-#[derive(Args)]
-pub(super) struct ReturnArgs {
-    /// The reservation's id
-    id: String,
-    /// Reason, kept in the history
-    #[arg(long)]
-    reason: String,
-    /// Units to return: SKU=UNITS, or SKU for one unit. Repeat it for more lines [default: everything]
-    #[arg(long, value_name = "SKU=UNITS")]
-    line: Vec<LineArg>,
-    /// Id of a unit to return, from any line. Repeat it for more units
-    #[arg(long, value_name = "UNIT", conflicts_with = "line")]
-    unit: Vec<String>,
-    #[command(flatten)]
-    place: LocationArgs,
-    #[command(flatten)]
-    key: KeyArgs,
-}
-
-impl ReturnArgs {
-    pub(super) fn request(&self) -> Result<ApiRequest, String> {
-        let lines: Vec<Value> = self.line.iter().map(|line| line.json(&self.place.location)).collect();
-        let lines = if lines.is_empty() { Value::Null } else { Value::Array(lines) };
-        let units = if self.unit.is_empty() { Value::Null } else { json!(self.unit) };
-        let body = named(json!({ "reason": self.reason, "lines": lines, "units": units }));
-        ApiRequest::post(reservation(&self.id, "/return"), body, show::reservation)
-            .keyed(self.key.key.as_ref())
     }
 }
 
@@ -337,6 +247,12 @@ pub(super) struct SetStockArgs {
     /// Units that exist, including sold ones. Required for a new item, unless its units have ids
     #[arg(long, value_name = "UNITS", required_unless_present_any = Self::OTHERS)]
     total: Option<u64>,
+    /// Units that were counted on the shelf, in place of --total
+    #[arg(long, value_name = "UNITS", conflicts_with = "total")]
+    on_hand: Option<u64>,
+    /// The item's fulfilled units before the count (`stock get` shows them). An existing item needs it with --on-hand
+    #[arg(long, value_name = "UNITS", requires = "on_hand")]
+    fulfilled_units_seen: Option<u64>,
     /// counted: units are interchangeable. units: units have ids. It can never be changed [default: counted]
     #[arg(long)]
     mode: Option<ItemModeArg>,
@@ -349,6 +265,9 @@ pub(super) struct SetStockArgs {
     /// Longest life of a hold, including extensions
     #[arg(long, value_name = "SECONDS")]
     max_hold: Option<u64>,
+    /// How long payment windows may keep a hold, from the first one
+    #[arg(long, value_name = "SECONDS")]
+    max_payment: Option<u64>,
     /// Your own data: a JSON object of at most 2 KiB
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
@@ -367,6 +286,8 @@ enum ItemSetting {
     DefaultTtl,
     /// Use the service's longest hold
     MaxHold,
+    /// Use the service's longest time of payment windows
+    MaxPayment,
     /// Remove the data
     Metadata,
 }
@@ -376,6 +297,7 @@ impl ItemSetting {
         match self {
             Self::DefaultTtl => "default_ttl_seconds",
             Self::MaxHold => "max_hold_seconds",
+            Self::MaxPayment => "max_payment_seconds",
             Self::Metadata => "metadata",
         }
     }
@@ -383,15 +305,19 @@ impl ItemSetting {
 
 impl SetStockArgs {
     /// Flags of which one is enough, if there is no total.
-    const OTHERS: [&str; 6] = ["mode", "safety_stock", "default_ttl", "max_hold", "metadata", "unset"];
+    const OTHERS: [&str; 8] =
+        ["on_hand", "mode", "safety_stock", "default_ttl", "max_hold", "max_payment", "metadata", "unset"];
 
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let mut body = named(json!({
             "total_units": self.total,
+            "on_hand": self.on_hand,
+            "fulfilled_units_seen": self.fulfilled_units_seen,
             "mode": self.mode.map(ItemModeArg::name),
             "safety_stock": self.safety_stock,
             "default_ttl_seconds": self.default_ttl,
             "max_hold_seconds": self.max_hold,
+            "max_payment_seconds": self.max_payment,
             "metadata": self.metadata,
         }));
         for own in &self.unset {
@@ -572,7 +498,7 @@ pub(super) fn named(body: Value) -> Value {
     }
 }
 
-fn object(text: &str) -> Result<Value, String> {
+pub(super) fn object(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err("must be a JSON object, like {\"note\": \"gift\"}".to_owned()),

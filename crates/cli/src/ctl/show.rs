@@ -8,7 +8,7 @@ use std::fmt::Write;
 use stockhold_api::wire::SeatMap;
 use stockhold_domain::Label;
 
-const RESERVATION: [(&str, &str); 13] = [
+const RESERVATION: [(&str, &str); 21] = [
     ("owner", "owner_id"),
     ("created", "created_at"),
     ("expires", "expires_at"),
@@ -17,6 +17,14 @@ const RESERVATION: [(&str, &str); 13] = [
     ("closed", "closed_at"),
     ("because", "close_reason"),
     ("order", "order_id"),
+    ("payment", "payment"),
+    ("split from", "split_from"),
+    ("split into", "split_into"),
+    ("merged from", "merged_from"),
+    ("merged into", "merged_into"),
+    ("replaces", "replaces"),
+    ("replaced by", "replaced_by"),
+    ("version", "version"),
     ("channel", "channel"),
     ("customer", "customer_id"),
     ("session", "session_id"),
@@ -24,11 +32,12 @@ const RESERVATION: [(&str, &str); 13] = [
     ("units", "quantity"),
 ];
 
-const LINES: [Column; 6] = [
+const LINES: [Column; 7] = [
     Column("SKU", "sku"),
     Column("LOCATION", "location"),
     Column("UNITS", "quantity"),
     Column("ASKED FOR", "requested_quantity"),
+    Column("FULFILLED", "fulfilled_quantity"),
     Column("RETURNED", "returned_quantity"),
     Column("SEQUENCE", "sequence"),
 ];
@@ -42,18 +51,22 @@ const RESERVATIONS: [Column; 6] = [
     Column("ORDER", "order_id"),
 ];
 
-const ITEM: [(&str, &str); 15] = [
+const ITEM: [(&str, &str); 19] = [
     ("location", "location"),
     ("mode", "mode"),
     ("total units", "total_units"),
     ("sold", "confirmed_sold"),
+    ("fulfilled", "fulfilled_units"),
+    ("on hand", "on_hand"),
     ("held", "held_units"),
+    ("under payment", "held_under_payment"),
     ("safety stock", "safety_stock"),
     ("available", "available"),
     ("reservations", "active_reservations"),
     ("paused", "paused"),
     ("default ttl s", "default_ttl_seconds"),
     ("max hold s", "max_hold_seconds"),
+    ("max payment s", "max_payment_seconds"),
     ("sequence", "sequence"),
     ("version", "version"),
     ("updated", "updated_at"),
@@ -244,6 +257,27 @@ pub(super) fn seat_map(value: &Value) -> String {
     }
 }
 
+/// Further fields of events, in the order in which they are shown.
+const FIELDS_OF_AN_EVENT: [&str; 17] = [
+    "scope",
+    "sku",
+    "location",
+    "delta",
+    "disposition",
+    "payment_id",
+    "until",
+    "split_from",
+    "split_into",
+    "merged_from",
+    "merged_into",
+    "replaces",
+    "replaced_by",
+    "to",
+    "key_id",
+    "principal",
+    "rolled_from",
+];
+
 /// Most ids of units on an event's line, for each of what it moved.
 const IDS_OF_AN_EVENT: usize = 20;
 
@@ -256,9 +290,9 @@ pub(super) fn event(value: &Value) -> String {
             let _ = write!(out, "  {}={}", name.trim_end_matches("_id"), field(name));
         }
     }
-    // What came back is not all that there was.
-    let back = entries(&value["returned"]);
-    for line in if back.is_empty() { entries(&value["lines"]) } else { back } {
+    // The moved units are not all units of the reservation.
+    let moved = ["returned", "fulfilled"].map(|name| entries(&value[name])).concat();
+    for line in if moved.is_empty() { entries(&value["lines"]) } else { moved } {
         let (item, ids) = (item_of(line), ids(&line["units"], IDS_OF_AN_EVENT));
         // Writing to a String does not fail.
         let _ = match line["quantity"].as_u64() {
@@ -269,11 +303,13 @@ pub(super) fn event(value: &Value) -> String {
             let _ = write!(out, " ({ids})");
         }
     }
-    let added = ids(&value["units"], IDS_OF_AN_EVENT);
-    if !added.is_empty() {
-        let _ = write!(out, "  ({added})");
+    for name in ["units", "unit_ids"] {
+        let units = ids(&value[name], IDS_OF_AN_EVENT);
+        if !units.is_empty() {
+            let _ = write!(out, "  ({units})");
+        }
     }
-    for name in ["scope", "sku", "location", "unit_id", "delta", "key_id", "principal", "rolled_from"] {
+    for name in FIELDS_OF_AN_EVENT {
         if !value[name].is_null() {
             let _ = write!(out, "  {name}={}", field(name));
         }

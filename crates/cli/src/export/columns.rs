@@ -28,6 +28,11 @@ impl CsvColumns {
             "version",
             "created_at",
             "updated_at",
+            "max_payment_seconds",
+            "fulfilled_units",
+            "unfulfilled_units",
+            "on_hand",
+            "held_under_payment",
         ],
         lines: &[],
     };
@@ -64,12 +69,18 @@ impl CsvColumns {
             "customer_id",
             "session_id",
             "metadata",
+            "version",
+            "split_from",
+            "merged_into",
+            "replaces",
+            "replaced_by",
         ],
         lines: &[
             "sku",
             "location",
             "quantity",
             "requested_quantity",
+            "fulfilled_quantity",
             "returned_quantity",
             "sequence",
             "units",
@@ -91,17 +102,21 @@ impl CsvColumns {
             "scope",
             "actor",
             "request_id",
+            "payment_id",
         ],
         lines: &[
             "sku",
             "location",
             "quantity",
             "requested_quantity",
+            "fulfilled_quantity",
             "returned_quantity",
             "sequence",
             "total_units",
             "confirmed_sold",
+            "fulfilled_units",
             "held_units",
+            "held_under_payment",
             "active_reservations",
         ],
     };
@@ -146,7 +161,7 @@ mod tests {
         let rows = CsvColumns::RESERVATIONS.rows(entry).unwrap();
         let width = CsvColumns::RESERVATIONS.header().count();
         assert!(rows.iter().all(|row| row.len() == width && row[0] == "r"));
-        assert_eq!((rows[0][14].as_str(), rows[1][14].as_str()), ("a", "b"));
+        assert_eq!((rows[0][19].as_str(), rows[1][19].as_str()), ("a", "b"));
         let rows = CsvColumns::ITEMS.rows(r#"{"sku":"a","metadata":{"x":1},"paused":false}"#).unwrap();
         assert_eq!((rows.len(), rows[0][0].as_str(), rows[0][7].as_str()), (1, "a", "{\"x\":1}"));
     }

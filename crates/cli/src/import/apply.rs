@@ -11,7 +11,7 @@ use stockhold_api::wire::Problem;
 
 /// The route for many commands.
 const COMMANDS: &str = "/v1/commands";
-/// How often an on-hand number is set again because a sale happened meanwhile.
+/// How often a number of unsold units is set again because a sale happened meanwhile.
 const TRIES: u32 = 8;
 
 /// What `total_units` of a row counts.
@@ -20,7 +20,7 @@ pub(super) enum StockMeaning {
     /// Units that exist, including sold ones
     Total,
     /// Units that are not sold
-    OnHand,
+    Unsold,
 }
 
 /// What to do with an item that exists already.
@@ -121,8 +121,9 @@ impl ApplyOptions {
         row: &ItemRow,
         earlier: Option<PredictedItem>,
     ) -> Result<RowOutcome, CallError> {
-        // The total of an item whose units have ids is their number, whatever the row says.
-        let stock = if row.is_of_units() { StockMeaning::Total } else { self.stock };
+        // The total of an item whose units have ids is their number, and a count of the shelf says itself what it counts.
+        let has_total = !row.is_of_units() && row.settings.contains_key("total_units");
+        let stock = if has_total { self.stock } else { StockMeaning::Total };
         if self.existing == ExistingItems::Update && stock == StockMeaning::Total && !self.dry_run {
             return Ok(set(caller, row, None).await?.0);
         }
@@ -170,8 +171,8 @@ impl ApplyOptions {
 
     /// Predicts the result of a row from the current item and from the rows before.
     fn predict(self, row: &ItemRow, found: Option<&Value>, earlier: Option<PredictedItem>) -> RowOutcome {
-        let sold = if self.stock == StockMeaning::OnHand { Some(found.map_or(0, sold_of)) } else { None };
-        let body = match body_of(row, sold) {
+        let sold = if self.stock == StockMeaning::Unsold { Some(found.map_or(0, sold_of)) } else { None };
+        let body = match body_of(row, sold).and_then(|body| counted_total(row, body, found.is_some())) {
             Ok(body) => body,
             Err(bad) => return RowOutcome::Rejected(bad),
         };
@@ -228,7 +229,7 @@ fn sold_of(item: &Value) -> u64 {
     item["confirmed_sold"].as_u64().unwrap_or(0)
 }
 
-/// Sets the item, and returns how many units are sold. `sold` is the number of sold units to add to an on-hand number.
+/// Sets the item, and returns how many units are sold. `sold` is the number of sold units to add to a number of unsold units.
 async fn set(caller: &RetryClient, row: &ItemRow, sold: Option<u64>) -> Result<(RowOutcome, u64), CallError> {
     let body = match body_of(row, sold) {
         Ok(body) => body,
@@ -273,19 +274,38 @@ fn put_command(body: &mut Vec<u8>, row: &ItemRow) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// The body of a request that sets the item. If the row has an on-hand number, the total is that number and the sold units.
+/// The body of a request that sets the item. If the row has a number of unsold units, the total is that number and the sold units.
 fn body_of(row: &ItemRow, sold: Option<u64>) -> Result<serde_json::Map<String, Value>, RowError> {
     let mut body = row.settings.clone();
     let Some(sold) = sold else { return Ok(body) };
     let Some(total) = body.get("total_units").and_then(Value::as_u64) else { return Ok(body) };
     let bad = |what: String| RowError { line: row.line, column: "total_units".to_owned(), what };
-    let on_hand = total.checked_sub(row.sold).ok_or_else(|| {
+    let unsold = total.checked_sub(row.sold).ok_or_else(|| {
         bad(format!("is {total}, and confirmed_sold is {}, which is more: one of the two is wrong", row.sold))
     })?;
-    let total = on_hand
+    let total = unsold
         .checked_add(sold)
-        .ok_or_else(|| bad(format!("{on_hand} on hand and {sold} sold are more than an item can have")))?;
+        .ok_or_else(|| bad(format!("{unsold} unsold and {sold} sold are more than an item can have")))?;
     body.insert("total_units".to_owned(), total.into());
+    Ok(body)
+}
+
+/// The body with the total that a count of the shelf leads to.
+fn counted_total(
+    row: &ItemRow,
+    mut body: serde_json::Map<String, Value>,
+    exists: bool,
+) -> Result<serde_json::Map<String, Value>, RowError> {
+    let Some(on_hand) = body.remove("on_hand").and_then(|units| units.as_u64()) else { return Ok(body) };
+    let seen = body.remove("fulfilled_units_seen").and_then(|units| units.as_u64());
+    let seen = match seen {
+        None if exists => {
+            let what = "is missing: a count of an existing item needs it, and it would be refused".to_owned();
+            return Err(RowError { line: row.line, column: "fulfilled_units_seen".to_owned(), what });
+        }
+        seen => seen.filter(|_| exists).unwrap_or(0),
+    };
+    body.insert("total_units".to_owned(), on_hand.saturating_add(seen).into());
     Ok(body)
 }
 
@@ -299,7 +319,7 @@ fn refused(row: &ItemRow, problem: &Problem) -> RowError {
         }
         None => {
             let advice = if problem.reason == Reason::BelowCommitted.name() {
-                " If the number is a shelf count and not the total, use --stock on-hand."
+                " If the number counts unsold units, use --stock unsold; if it is a count of the shelf, use the column on_hand."
             } else {
                 ""
             };

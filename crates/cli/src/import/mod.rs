@@ -71,7 +71,7 @@ pub(super) struct ImportArgs {
     /// Location of items whose rows don't name one
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
     location: String,
-    /// What total_units counts. total: units that exist, including sold ones. on-hand: units that are not sold; units that are
+    /// What total_units counts. total: units that exist, including sold ones. unsold: units that are not sold; units that are
     /// sold here are added, and confirmed_sold of the row is subtracted
     #[arg(long, default_value = "total", conflicts_with = "units")]
     stock: StockMeaning,
@@ -359,7 +359,7 @@ impl ItemImport<'_> {
                     self.under_way.insert(line);
                     self.paused += u64::from(row.paused);
                     self.blank_ended += u64::from(row.sku.trim() != row.sku);
-                    if self.rules.can_batch() && !row.clears_metadata() {
+                    if self.rules.can_batch() {
                         self.batch_bytes += row.bytes;
                         self.batch.push(row);
                         if self.batch.len() >= ROWS_PER_REQUEST || self.batch_bytes >= REQUEST_BYTES {

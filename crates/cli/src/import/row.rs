@@ -18,9 +18,13 @@ pub(super) enum ItemField {
     Location,
     Mode,
     TotalUnits,
+    /// A count of the shelf, in place of the total.
+    OnHand,
+    FulfilledUnitsSeen,
     SafetyStock,
     DefaultTtl,
     MaxHold,
+    MaxPayment,
     Metadata,
     /// Units that are sold in the system that the file comes from.
     ConfirmedSold,
@@ -32,8 +36,9 @@ pub(super) enum ItemField {
 
 impl ItemField {
     /// The fields that `--column` accepts.
-    pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, safety_stock, default_ttl_seconds, \
-                                               max_hold_seconds, metadata, confirmed_sold";
+    pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, on_hand, fulfilled_units_seen, \
+                                               safety_stock, default_ttl_seconds, max_hold_seconds, \
+                                               max_payment_seconds, metadata, confirmed_sold";
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -41,14 +46,20 @@ impl ItemField {
             "location" => Self::Location,
             "mode" => Self::Mode,
             "total_units" => Self::TotalUnits,
+            "on_hand" => Self::OnHand,
+            "fulfilled_units_seen" => Self::FulfilledUnitsSeen,
             "safety_stock" => Self::SafetyStock,
             "default_ttl_seconds" => Self::DefaultTtl,
             "max_hold_seconds" => Self::MaxHold,
+            "max_payment_seconds" => Self::MaxPayment,
             "metadata" => Self::Metadata,
             "confirmed_sold" => Self::ConfirmedSold,
             "paused" => Self::Paused,
             "available"
             | "held_units"
+            | "held_under_payment"
+            | "fulfilled_units"
+            | "unfulfilled_units"
             | "active_reservations"
             | "sequence"
             | "version"
@@ -64,9 +75,12 @@ impl ItemField {
             Self::Location => "location",
             Self::Mode => "mode",
             Self::TotalUnits => "total_units",
+            Self::OnHand => "on_hand",
+            Self::FulfilledUnitsSeen => "fulfilled_units_seen",
             Self::SafetyStock => "safety_stock",
             Self::DefaultTtl => "default_ttl_seconds",
             Self::MaxHold => "max_hold_seconds",
+            Self::MaxPayment => "max_payment_seconds",
             Self::Metadata => "metadata",
             Self::ConfirmedSold => "confirmed_sold",
             Self::Paused => "paused",
@@ -100,11 +114,6 @@ impl ItemRow {
     /// The path of its item.
     pub(super) fn path(&self) -> String {
         item_path(&self.sku, &self.location, "")
-    }
-
-    /// Whether it clears the metadata, which a batch of commands can't do.
-    pub(super) fn clears_metadata(&self) -> bool {
-        self.settings.get("metadata").is_some_and(Value::is_null)
     }
 
     /// Whether its item's units have ids.
@@ -153,7 +162,7 @@ impl RowBuilder {
     pub(super) fn put(&mut self, field: ItemField, raw: FieldValue<'_>) -> Result<(), String> {
         let value = match (field, raw) {
             (
-                ItemField::DefaultTtl | ItemField::MaxHold | ItemField::Metadata,
+                ItemField::DefaultTtl | ItemField::MaxHold | ItemField::MaxPayment | ItemField::Metadata,
                 FieldValue::Json(Value::Null),
             ) => Value::Null,
             (ItemField::Ignored, _) | (_, FieldValue::Text("") | FieldValue::Json(Value::Null)) => {
@@ -214,8 +223,17 @@ impl RowBuilder {
         if is_of_units(&self.settings) {
             // The total of such an item is the number of units that were added here.
             self.settings.remove("total_units");
-        } else if !self.settings.contains_key("total_units") {
-            return Err(bad("total_units", "is missing; every row of a counted item needs it".to_owned()));
+            self.settings.remove("on_hand");
+        } else if self.settings.contains_key("total_units") {
+            // An export has both figures. A count also says which shipments it knows of.
+            if self.settings.contains_key("fulfilled_units_seen") {
+                let what = "can't be combined with on_hand and fulfilled_units_seen: leave out one of them";
+                return Err(bad("total_units", what.to_owned()));
+            }
+            self.settings.remove("on_hand");
+        } else if !self.settings.contains_key("on_hand") {
+            let what = "is missing; every row of a counted item needs it, or on_hand in its place";
+            return Err(bad("total_units", what.to_owned()));
         }
         let body = Value::Object(self.settings.clone()).to_string();
         let query = format!("location={}", encoded(&location));

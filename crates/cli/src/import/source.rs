@@ -152,8 +152,9 @@ fn columns(names: &[String], reading: &ReadOptions<'_>) -> Result<Vec<ItemField>
         columns.push(field);
     }
     for needed in [ItemField::Sku, ItemField::TotalUnits] {
-        // An item whose units have ids needs no total.
-        let spared = needed == ItemField::TotalUnits && columns.contains(&ItemField::Mode);
+        // An item whose units have ids needs no total, and a count of the shelf takes its place.
+        let others = [ItemField::Mode, ItemField::OnHand];
+        let spared = needed == ItemField::TotalUnits && others.iter().any(|other| columns.contains(other));
         if !spared && !columns.contains(&needed) {
             let name = needed.name();
             return Err(format!(

@@ -2,6 +2,7 @@
 //!
 //! It holds only what a server acknowledged, and never asks one.
 
+use super::audit::Difference;
 use super::plan::InitialStock;
 use crate::latency::{Latencies, RequestKind};
 use serde::Serialize;
@@ -21,6 +22,10 @@ pub(super) struct SkuTotals {
     pub(super) held: u64,
     /// What adjustments moved the total by.
     pub(super) adjusted: i64,
+    /// Units that left the shelf and did not come back.
+    pub(super) fulfilled: u64,
+    /// Returned units that were taken off the total.
+    pub(super) written_off: u64,
 }
 
 /// Refusals of one kind.
@@ -95,6 +100,37 @@ pub(super) struct WriteOffTotals {
     pub(super) refused: RefusalsByReason,
 }
 
+/// What was done to carts, in a replay with `--carts`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct CartTotals {
+    /// Lines that were added to a cart.
+    pub(super) amended: u64,
+    /// Lines that were left out because they were refused, by reason.
+    pub(super) lines_refused: RefusalsByReason,
+    /// Carts that a guest gave to a customer.
+    pub(super) transferred: u64,
+    /// Carts that were split.
+    pub(super) split: u64,
+    /// Those of them that were merged again.
+    pub(super) merged: u64,
+    /// Payment windows that were opened.
+    pub(super) payments_opened: u64,
+    /// Those of them that were closed because the payment was declined.
+    pub(super) payments_declined: u64,
+    /// Reservations that were confirmed with a payment.
+    pub(super) payments_confirmed: u64,
+    /// Shipments.
+    pub(super) fulfilments: u64,
+    /// Units of these.
+    pub(super) units_fulfilled: u64,
+    /// Returned units that had left the shelf.
+    pub(super) units_returned_fulfilled: u64,
+    /// Returned units that were written off.
+    pub(super) units_written_off: u64,
+    /// Other changes that were refused, by command and reason.
+    pub(super) refused: RefusalsByReason,
+}
+
 /// The answers that the replay got, summed up for each SKU.
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -103,6 +139,9 @@ pub(super) struct Ledger {
     pub(super) baskets: SaleTotals,
     pub(super) cancellations: CancellationTotals,
     pub(super) write_offs: WriteOffTotals,
+    pub(super) carts: CartTotals,
+    /// Answers that show something else than the request asked for.
+    pub(super) differences: Vec<Difference>,
     /// Answers that repeated an earlier one.
     pub(super) replayed: u64,
     /// Commands that were answered.
@@ -119,6 +158,8 @@ impl Ledger {
             baskets: SaleTotals::default(),
             cancellations: CancellationTotals::default(),
             write_offs: WriteOffTotals::default(),
+            carts: CartTotals::default(),
+            differences: Vec::new(),
             replayed: 0,
             answered: 0,
             latencies: Latencies::new(RequestKind::OF_REPLAY)?,

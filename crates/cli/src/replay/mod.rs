@@ -4,6 +4,8 @@
 //! replay.
 
 mod audit;
+mod carts;
+mod choices;
 mod drive;
 mod earlier_run;
 mod input;
@@ -69,6 +71,14 @@ pub(super) struct ReplayArgs {
     /// all: a basket in full or not at all. partial: what is available of it
     #[arg(long, value_name = "HOW", default_value = "all", value_parser = ["all", "partial"])]
     fulfilment: String,
+    /// Build each basket line by line, and also transfer, split, merge, pay for, ship and write off part of the orders.
+    ///
+    /// The first line of an order reserves, and each further line amends the whole basket. A line that is refused is left
+    /// out. The name of the order decides what else happens to it, so a repeated replay sends the same requests. The
+    /// audit then also checks what was shipped, what is still to be shipped, and what is on the shelf. Not with
+    /// --fulfilment partial.
+    #[arg(long, verbatim_doc_comment)]
+    carts: bool,
     /// Where the stock is
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
     location: String,
@@ -141,6 +151,13 @@ impl ReplayArgs {
         if !(limits::TTL_MIN_SECONDS..=limits::TTL_CEILING_SECONDS).contains(&self.ttl) {
             return Err(format!("--ttl {}: must be 1 to {} seconds", self.ttl, limits::TTL_CEILING_SECONDS));
         }
+        if self.carts && self.partial() {
+            return Err(
+                "--carts: not together with --fulfilment partial, because each line of a cart is added \
+                        in full or left out"
+                    .to_owned(),
+            );
+        }
         if let Some(prefix) = &self.key_prefix
             && (Label::check(prefix).is_err() || prefix.len() > PREFIX_BYTES)
         {
@@ -149,6 +166,10 @@ impl ReplayArgs {
             ));
         }
         Ok(())
+    }
+
+    fn partial(&self) -> bool {
+        self.fulfilment == "partial"
     }
 
     fn rule(&self) -> InitialStock {
@@ -162,7 +183,9 @@ impl ReplayArgs {
     fn prefix(&self, input: &OrderInput) -> String {
         self.key_prefix.clone().unwrap_or_else(|| {
             let Self { location, fulfilment, ttl, columns, not_goods, .. } = self;
-            let shape = format!("{} {location:?} {fulfilment} {ttl} {columns:?} {not_goods:?}", input.digest);
+            let mode = if self.carts { " carts" } else { "" };
+            let shape =
+                format!("{} {location:?} {fulfilment} {ttl} {columns:?} {not_goods:?}{mode}", input.digest);
             format!("replay-{}", &blake3::hash(shape.as_bytes()).to_hex().as_str()[..16])
         })
     }
@@ -187,7 +210,8 @@ impl ReplayArgs {
             plan,
             location: self.location.clone(),
             prefix: self.prefix(input),
-            partial: self.fulfilment == "partial",
+            partial: self.partial(),
+            carts: self.carts,
             ttl_seconds: self.ttl,
             refused_before: OnceCell::new(),
         });
@@ -241,6 +265,7 @@ impl ReplayArgs {
             junk: &input.junk,
             key_prefix: &run.prefix,
             stock,
+            carts: self.carts,
             demand: &run.plan.demand,
             repeated: run.caller.retries(),
             took,

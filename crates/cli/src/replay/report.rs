@@ -1,7 +1,7 @@
 //! What a replay ends with, as values: [`super::text`] writes them for people, serde for programs.
 
 use super::audit::ReplayAudit;
-use super::ledger::{CancellationTotals, Ledger, SaleTotals, WriteOffTotals};
+use super::ledger::{CancellationTotals, CartTotals, Ledger, SaleTotals, WriteOffTotals};
 use super::unusable_lines::UnusableLineCount;
 use crate::latency::Percentiles;
 use serde::Serialize;
@@ -22,6 +22,8 @@ pub(super) struct ReplayReport {
     pub(super) baskets: SaleTotals,
     pub(super) cancellations: CancellationTotals,
     pub(super) write_offs: WriteOffTotals,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) carts: Option<CartTotals>,
     pub(super) replayed_answers: u64,
     pub(super) repeated_requests: u64,
     pub(super) top: Vec<BestSeller>,
@@ -61,6 +63,7 @@ pub(super) struct ReportInput<'a> {
     pub(super) junk: &'a super::unusable_lines::UnusableLines,
     pub(super) key_prefix: &'a str,
     pub(super) stock: StockSetup,
+    pub(super) carts: bool,
     pub(super) demand: &'a BTreeMap<String, u64>,
     pub(super) repeated: u64,
     pub(super) took: Duration,
@@ -81,6 +84,7 @@ impl ReplayReport {
             baskets: ledger.baskets.clone(),
             cancellations: ledger.cancellations.clone(),
             write_offs: ledger.write_offs.clone(),
+            carts: facts.carts.then(|| ledger.carts.clone()),
             replayed_answers: ledger.replayed,
             repeated_requests: facts.repeated,
             top: top(facts, ledger),

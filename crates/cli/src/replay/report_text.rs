@@ -58,11 +58,33 @@ impl ReplayReport {
             off.lines, off.adjustments, off.units
         )?;
         reasons(f, "refused", &off.refused)?;
+        self.carts(f)?;
         writeln!(
             f,
             "Replays    {} answers repeated an earlier one; {} requests were sent again; key prefix {}",
             self.replayed_answers, self.repeated_requests, self.key_prefix
         )
+    }
+
+    fn carts(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(carts) = &self.carts else { return Ok(()) };
+        writeln!(
+            f,
+            "Carts      {} lines added; {} transferred, {} split, {} of these merged again",
+            carts.amended, carts.transferred, carts.split, carts.merged
+        )?;
+        reasons(f, "line left out", &carts.lines_refused)?;
+        writeln!(
+            f,
+            "Payments   {} windows opened: {} declined, {} confirmed",
+            carts.payments_opened, carts.payments_declined, carts.payments_confirmed
+        )?;
+        writeln!(
+            f,
+            "Shipments  {} of {} units; {} of the returned units had been shipped, {} were written off",
+            carts.fulfilments, carts.units_fulfilled, carts.units_returned_fulfilled, carts.units_written_off
+        )?;
+        reasons(f, "refused", &carts.refused)
     }
 
     fn top(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -86,15 +108,16 @@ impl ReplayReport {
             "\nTook       {:.2} s: {:.0} baskets/s, {:.0} commands/s",
             self.seconds, self.baskets_per_second, self.commands_per_second
         )?;
+        let width = if self.carts.is_some() { 13 } else { 10 };
         writeln!(
             f,
-            "{:<10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "{:<width$} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}",
             "ms", "answers", "p50", "p90", "p99", "p99.9", "max"
         )?;
         for step in &self.latency {
             writeln!(
                 f,
-                "{:<10} {:>8} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
+                "{:<width$} {:>8} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
                 step.step, step.count, step.p50_ms, step.p90_ms, step.p99_ms, step.p999_ms, step.max_ms
             )?;
         }
@@ -104,14 +127,22 @@ impl ReplayReport {
     fn verdict(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let audit = &self.audit;
         if audit.balanced {
-            return writeln!(
+            write!(
                 f,
                 "\nAudit      balanced: {} to the unit; sold {}, held {}, of {} units",
                 counted(audit.skus, "SKU agrees", "SKUs agree"),
                 audit.confirmed_sold,
                 audit.held_units,
                 audit.total_units
-            );
+            )?;
+            return match &audit.shelf {
+                Some(figures) => writeln!(
+                    f,
+                    "; fulfilled {}, unfulfilled {}, on hand {}",
+                    figures.fulfilled_units, figures.unfulfilled_units, figures.on_hand
+                ),
+                None => writeln!(f),
+            };
         }
         writeln!(f, "\nAudit      NOT balanced: {} figures differ", audit.differences.len())?;
         writeln!(f, "{:<20} {:<16} {:>12} {:>12}", "SKU", "figure", "told", "server")?;

@@ -3,6 +3,7 @@
 //!
 //! Every key is made of the prefix, the order and the step, so that a second run repeats the first one's requests.
 
+use super::choices::{OrderChoices, ReturnChoice, ReturnPart, SoldUnits};
 use super::ledger::{Ledger, refuse};
 use super::plan::{ReplayPlan, ReplayStep, StepKind};
 use crate::client::{Answer, CallError, RESERVATIONS, RetryClient, item_path};
@@ -12,11 +13,13 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 use stockhold_api::problem::Reason;
-use stockhold_api::wire::{Item, RequestedLine, Reservation, Status, Terms};
+use stockhold_api::wire::{
+    Disposition, Item, Problem, RequestedLine, Reservation, ReturnedUnits, Status, Terms,
+};
 use stockhold_domain::ReservationId;
 
-/// Why a basket was not sent: what came after it in an earlier run was done without it.
-const DECIDED_EARLIER: &str = "refused_in_an_earlier_run";
+/// Why a basket or a line of a cart is left out: what came after it in an earlier run was done without it.
+pub(super) const DECIDED_EARLIER: &str = "refused_in_an_earlier_run";
 
 /// What all steps share.
 pub(super) struct ReplayRun {
@@ -26,6 +29,8 @@ pub(super) struct ReplayRun {
     pub(super) location: String,
     pub(super) prefix: String,
     pub(super) partial: bool,
+    /// Whether baskets are built line by line, and changed before and after the sale.
+    pub(super) carts: bool,
     pub(super) ttl_seconds: u32,
     /// Steps that an earlier run was refused and went on without: they stay refused.
     pub(super) refused_before: OnceCell<HashSet<usize>>,
@@ -33,19 +38,38 @@ pub(super) struct ReplayRun {
 
 /// What one customer has bought so far, the latest last.
 #[derive(Default)]
-pub(super) struct Purchases(Vec<Purchase>);
+pub(super) struct Purchases(pub(super) Vec<Purchase>);
 
-struct Purchase {
-    id: ReservationId,
-    /// Units that have not come back.
-    left: BTreeMap<String, u64>,
+/// A confirmed reservation.
+pub(super) struct Purchase {
+    pub(super) id: ReservationId,
+    /// Units that have not come back, by SKU.
+    pub(super) sold: BTreeMap<String, SoldUnits>,
+}
+
+/// One command as it is sent.
+pub(super) struct ReplayRequest<'a, B> {
+    pub(super) kind: RequestKind,
+    pub(super) method: &'static str,
+    pub(super) path: &'a str,
+    /// The version that the target must have.
+    pub(super) version: Option<u64>,
+    pub(super) body: &'a B,
 }
 
 #[derive(Serialize)]
-pub(super) struct BasketBody<'a> {
-    pub(super) lines: &'a [RequestedLine],
+pub(super) struct BasketBody {
+    pub(super) lines: Vec<RequestedLine>,
     #[serde(flatten)]
     pub(super) terms: Terms,
+    pub(super) idempotency_key: String,
+}
+
+/// A body with its idempotency key.
+#[derive(Serialize)]
+pub(super) struct Keyed<T> {
+    #[serde(flatten)]
+    pub(super) body: T,
     pub(super) idempotency_key: String,
 }
 
@@ -53,13 +77,6 @@ pub(super) struct BasketBody<'a> {
 struct ConfirmBody<'a> {
     order_id: &'a str,
     idempotency_key: String,
-}
-
-#[derive(Serialize)]
-pub(super) struct ReturnBody<'a> {
-    pub(super) lines: [RequestedLine; 1],
-    pub(super) reason: &'a str,
-    pub(super) idempotency_key: String,
 }
 
 #[derive(Serialize)]
@@ -90,6 +107,7 @@ impl ReplayRun {
                 refuse(&mut self.ledger.borrow_mut().baskets.refused, DECIDED_EARLIER, &step.order, why);
                 Ok(())
             }
+            StepKind::Sale if self.carts => self.sell_cart(step, bought, due).await,
             StepKind::Sale => self.sell(step, bought, due).await,
             StepKind::Cancellation => self.cancel_order(step, bought, due).await,
             StepKind::WriteOff => self.write_off(step, due).await,
@@ -98,13 +116,7 @@ impl ReplayRun {
 
     async fn sell(&self, step: &ReplayStep, bought: &mut Purchases, due: Instant) -> Result<(), CallError> {
         self.count(step);
-        let lines: Vec<RequestedLine> =
-            step.lines.iter().map(|(sku, units)| self.want(sku, *units)).collect();
-        let basket = BasketBody {
-            lines: &lines,
-            terms: self.terms(step),
-            idempotency_key: self.key(&step.order, "hold"),
-        };
+        let basket = self.hold_request(step);
         let held = match self.send::<Reservation>(RequestKind::Reserve, RESERVATIONS, &basket, due).await? {
             Ok(answer) => answer.body,
             Err(problem) => {
@@ -130,21 +142,22 @@ impl ReplayRun {
         }
         match answer {
             Ok(answer) => {
-                let mut left = BTreeMap::new();
+                let mut sold = BTreeMap::new();
                 ledger.baskets.confirmed += 1;
                 for line in answer.body.lines {
                     ledger.sku(&line.sku).confirmed += line.quantity;
                     ledger.baskets.units_confirmed += line.quantity;
-                    left.insert(line.sku, line.quantity);
+                    sold.insert(line.sku, SoldUnits { left: line.quantity, fulfilled: 0 });
                 }
-                bought.0.push(Purchase { id: answer.body.reservation_id, left });
+                bought.0.push(Purchase { id: answer.body.reservation_id, sold });
             }
             Err(problem) => ledger.lost(&step.order, &problem.reason, &problem.detail),
         }
         Ok(())
     }
 
-    fn count(&self, step: &ReplayStep) {
+    /// Counts an order to sell.
+    pub(super) fn count(&self, step: &ReplayStep) {
         let baskets = &mut self.ledger.borrow_mut().baskets;
         baskets.orders += 1;
         let units = step.lines.iter().map(|(_, units)| *units);
@@ -164,13 +177,15 @@ impl ReplayRun {
             self.ledger.borrow_mut().cancellations.lines += 1;
             let mut open = *units;
             let mut part = 0;
-            for sold in bought.0.iter_mut().rev() {
-                let Some(left) = sold.left.get_mut(sku).filter(|left| **left > 0) else { continue };
-                let back = open.min(*left);
-                *left -= back;
-                open -= back;
-                self.return_units(step, (number, part), (sold.id, sku, back), due).await?;
-                (part, due) = (part + 1, Instant::now());
+            let choice =
+                if self.carts { ReturnChoice::of(&step.order, number) } else { ReturnChoice::default() };
+            for purchase in bought.0.iter_mut().rev() {
+                let Some(sold) = purchase.sold.get_mut(sku).filter(|sold| sold.left > 0) else { continue };
+                for back in sold.take(open, choice) {
+                    open -= back.units;
+                    self.return_units(step, (number, part), (purchase.id, sku, back), due).await?;
+                    (part, due) = (part + 1, Instant::now());
+                }
                 if open == 0 {
                     break;
                 }
@@ -199,20 +214,30 @@ impl ReplayRun {
         &self,
         step: &ReplayStep,
         part: (usize, usize),
-        (id, sku, units): (ReservationId, &str, u64),
+        (id, sku, back): (ReservationId, &str, ReturnPart),
         due: Instant,
     ) -> Result<(), CallError> {
-        let body = ReturnBody {
-            lines: [self.want(sku, units)],
-            reason: &step.order,
-            idempotency_key: self.part_key(&step.order, "return", part),
+        let ReturnPart { units, fulfilled, from, disposition } = back;
+        let returned = ReturnedUnits {
+            lines: Some(vec![self.want(sku, units)]),
+            units: None,
+            from,
+            disposition,
+            reason: step.order.clone(),
         };
+        let body = Keyed { body: returned, idempotency_key: self.part_key(&step.order, "return", part) };
         let path = format!("{RESERVATIONS}/{id}/return");
         let answer = self.send::<Reservation>(RequestKind::Return, &path, &body, due).await?;
         let mut ledger = self.ledger.borrow_mut();
         match answer {
             Ok(_) => {
-                ledger.sku(sku).returned += units;
+                let written_off = if disposition == Disposition::WriteOff { units } else { 0 };
+                let totals = ledger.sku(sku);
+                totals.returned += units;
+                totals.fulfilled -= fulfilled;
+                totals.written_off += written_off;
+                ledger.carts.units_returned_fulfilled += fulfilled;
+                ledger.carts.units_written_off += written_off;
                 ledger.cancellations.returns += 1;
                 ledger.cancellations.units_returned += units;
             }
@@ -264,16 +289,26 @@ impl ReplayRun {
         }
     }
 
-    /// Sends one command and measures its time. A key that belongs to a different request ends the replay, because the
-    /// ledger would be wrong.
-    async fn send<T: serde::de::DeserializeOwned>(
+    /// Sends one command by POST.
+    pub(super) async fn send<T: serde::de::DeserializeOwned>(
         &self,
         kind: RequestKind,
         path: &str,
         body: &impl Serialize,
         due: Instant,
-    ) -> Result<Result<Answer<T>, stockhold_api::wire::Problem>, CallError> {
-        let answer = self.caller.post(path, body).await;
+    ) -> Result<Result<Answer<T>, Problem>, CallError> {
+        self.send_request(ReplayRequest { kind, method: "POST", path, version: None, body }, due).await
+    }
+
+    /// Sends one command and measures its time. A key that belongs to a different request ends the replay, because the
+    /// ledger would be wrong.
+    pub(super) async fn send_request<T: serde::de::DeserializeOwned>(
+        &self,
+        request: ReplayRequest<'_, impl Serialize>,
+        due: Instant,
+    ) -> Result<Result<Answer<T>, Problem>, CallError> {
+        let ReplayRequest { kind, method, path, version, body } = request;
+        let answer = self.caller.command(method, path, version, body).await;
         let mut ledger = self.ledger.borrow_mut();
         match answer {
             Ok(answer) => {
@@ -298,13 +333,25 @@ impl ReplayRun {
         }
     }
 
-    /// The terms of an order's hold.
-    pub(super) fn terms(&self, step: &ReplayStep) -> Terms {
+    /// The request that holds an order, or the first line of it if carts are built line by line.
+    pub(super) fn hold_request(&self, step: &ReplayStep) -> BasketBody {
+        let lines = if self.carts { step.lines.get(..1).unwrap_or_default() } else { step.lines.as_slice() };
+        BasketBody {
+            lines: lines.iter().map(|(sku, units)| self.want(sku, *units)).collect(),
+            terms: self.terms(step),
+            idempotency_key: self.key(&step.order, "hold"),
+        }
+    }
+
+    /// The terms of an order's hold. A cart that is transferred later belongs to a guest first.
+    fn terms(&self, step: &ReplayStep) -> Terms {
+        let is_guest = self.carts && step.customer.is_some() && OrderChoices::of(&step.order).transferred();
         Terms {
             owner_id: step.order.clone(),
             ttl_seconds: Some(self.ttl_seconds),
             partial: self.partial,
-            customer_id: step.customer.clone(),
+            customer_id: step.customer.clone().filter(|_| !is_guest),
+            session_id: is_guest.then(|| step.order.clone()),
             ..Terms::default()
         }
     }
