@@ -15,6 +15,10 @@ LONG = "é" * 65
 SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
 REFUSED = [
     ("PUT", "inventory/new", {}),
+    ("PUT", "inventory/tea", {"on_hand": 1, "total_units": 1}),
+    ("PUT", "inventory/tea", {"on_hand": 1}),
+    ("PUT", "inventory/tea", {"on_hand": 1_000_000_000_000, "fulfilled_units_seen": 1}),
+    ("POST", "reservations/00000000-0000-7000-8000-000000000000/merge", {"from": ["00000000-0000-7000-8000-000000000000"]}),
     ("PUT", "inventory/seats", {"mode": "units", "total_units": 1}),
     ("PUT", "inventory/new", {"total_units": 1, "metadata": {"a": "b" * 2100}}),
     ("POST", "inventory/tea/adjust", {"delta": 9007199254740991, "reason": "more"}),

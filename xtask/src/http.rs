@@ -69,12 +69,14 @@ pub(crate) struct Request {
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) key: Option<String>,
+    /// The version that the target must have.
+    pub(crate) if_match: Option<u64>,
     pub(crate) body: Option<String>,
 }
 
 impl Request {
     pub(crate) fn get(path: impl Into<String>) -> Self {
-        Self { method: "GET", path: path.into(), key: None, body: None }
+        Self { method: "GET", path: path.into(), key: None, if_match: None, body: None }
     }
 
     /// Its bytes on the wire.
@@ -84,6 +86,11 @@ impl Request {
             text.push_str("Idempotency-Key: ");
             text.push_str(key);
             text.push_str("\r\n");
+        }
+        if let Some(version) = self.if_match {
+            text.push_str("If-Match: \"");
+            text.push_str(&version.to_string());
+            text.push_str("\"\r\n");
         }
         let body = self.body.as_deref().unwrap_or_default();
         if self.body.is_some() {

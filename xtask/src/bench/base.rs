@@ -224,8 +224,13 @@ pub(crate) fn fill(server: &Server, have: Contents, want: Contents) -> Outcome<(
 /// Sets the stock of the SKU of a family.
 pub(super) fn restock(address: SocketAddr, family: &str, units: u64) -> Outcome<()> {
     let body = Some(format!(r#"{{"total_units":{units}}}"#));
-    let request =
-        Request { method: "PUT", path: format!("/v1/inventory/{}", sku(family, 0)), key: None, body };
+    let request = Request {
+        method: "PUT",
+        path: format!("/v1/inventory/{}", sku(family, 0)),
+        key: None,
+        if_match: None,
+        body,
+    };
     closed(address, 1, Plan::ALL, None, &mut Script::new(std::iter::once(request), &[200]))?;
     Ok(())
 }
@@ -238,6 +243,7 @@ fn stock(skus: impl Iterator<Item = String>) -> Script<impl Iterator<Item = Requ
             method: "PUT",
             path: format!("/v1/inventory/{sku}"),
             key: None,
+            if_match: None,
             body: Some(format!(r#"{{"total_units":{units},"max_hold_seconds":{MAX_HOLD_SECONDS}}}"#)),
         }
     };
@@ -281,7 +287,13 @@ fn format(binary: &Path, folder: &Path) -> Outcome<String> {
     let server = Server::start(&launch(binary, &data))?;
     let mut client = Connection::open(server.address)?;
     let mut call = |method, path: String, body: Option<&str>| -> Outcome<serde_json::Value> {
-        let answer = client.call(&Request { method, path, key: None, body: body.map(str::to_owned) })?;
+        let answer = client.call(&Request {
+            method,
+            path,
+            key: None,
+            if_match: None,
+            body: body.map(str::to_owned),
+        })?;
         if answer.status < 300 { Ok(answer.json()) } else { fail(answer.brief()) }
     };
     let path = "/v1/inventory/format";

@@ -125,7 +125,7 @@ fn prepare(bench: &FaultTest<'_>, image: &Path, kind: Image) -> Outcome<Fleet> {
 fn bury(address: SocketAddr) -> Outcome<()> {
     let path = format!("/v1/inventory/{}", sku(BURY_FAMILY, 0));
     let body = Some(format!(r#"{{"total_units":{BURY_HOLDS}}}"#));
-    let stock = Request { method: "PUT", path, key: None, body };
+    let stock = Request { method: "PUT", path, key: None, if_match: None, body };
     closed(address, 1, Plan::ALL, None, &mut Script::new(std::iter::once(stock), &[201]))?;
     let mut holds = Reserves::new(BURY_FAMILY, 1, BURY_TTL_SECONDS, Rng::new(BURY_HOLDS)).keep(BURY_HOLDS);
     closed(address, CLIENTS, Plan::ALL, None, &mut holds)?;

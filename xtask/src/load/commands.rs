@@ -68,7 +68,8 @@ impl Template {
         let begin = r#"{"commands":["#;
         let body = format!("{begin}{}]}}", vec![command; size].join(","));
         let length = body.len();
-        let request = Request { method: "POST", path: PATH.to_owned(), key: None, body: Some(body) };
+        let request =
+            Request { method: "POST", path: PATH.to_owned(), key: None, if_match: None, body: Some(body) };
         let bytes = request.render();
         let body_at = bytes.len() - length;
         Self {

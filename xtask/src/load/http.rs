@@ -97,6 +97,7 @@ impl Reserves {
             method: "POST",
             path: format!("/v1/inventory/{sku}/reserve"),
             key: Some(blank.clone()),
+            if_match: None,
             body: Some(format!(r#"{{"owner_id":"{blank}",{wish},"ttl_seconds":{ttl_seconds}}}"#)),
         };
         let text = String::from_utf8_lossy(&request.render()).into_owned();
@@ -223,6 +224,7 @@ impl Baskets {
             method: "POST",
             path: "/v1/reservations".to_owned(),
             key: Some(blank.clone()),
+            if_match: None,
             body: Some(body),
         };
         let template = request.render();

@@ -52,6 +52,7 @@ impl Mix {
             method,
             path: format!("/v1/reservations/{blank}{end}"),
             key,
+            if_match: None,
             body: None,
         };
         Self {

@@ -30,6 +30,7 @@ impl Pairs {
             method: "POST",
             path: format!("/v1/reservations/{blank}/confirm"),
             key: Some(blank),
+            if_match: None,
             body: None,
         };
         let confirm = request.render();

@@ -1,7 +1,7 @@
 //! The audit: every reservation is as acknowledged, and every item's figures are the sums over all of them.
 
 use super::client::{Client, Tolerance};
-use super::known_reservation::ReservationState;
+use super::known_reservation::{ReservationState, Shown};
 use super::{Fleet, Stock};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Connection, Request};
@@ -67,7 +67,9 @@ impl RefusedAnswers {
 struct Sum {
     total: i64,
     held: u64,
+    held_under_payment: u64,
     sold: u64,
+    fulfilled: u64,
     active: u64,
 }
 
@@ -145,8 +147,14 @@ impl Fleet {
                         ReservationState::Active => {
                             sum.held += line.quantity;
                             sum.active += 1;
+                            if known.open_payment().is_some() {
+                                sum.held_under_payment += line.quantity;
+                            }
                         }
-                        ReservationState::Confirmed => sum.sold += line.quantity - line.returned,
+                        ReservationState::Confirmed => {
+                            sum.sold += line.sold();
+                            sum.fulfilled += line.fulfilled;
+                        }
                         ReservationState::Cancelled | ReservationState::Expired | ReservationState::Ended => {
                         }
                     }
@@ -162,7 +170,7 @@ impl Fleet {
         let mut had = BTreeMap::new();
         for known in self.clients.iter().flat_map(|client| &client.known) {
             let has = match known.state {
-                ReservationState::Active => known.expires_at >= soon,
+                ReservationState::Active => known.deadline.from >= soon,
                 ReservationState::Confirmed => true,
                 ReservationState::Cancelled | ReservationState::Expired | ReservationState::Ended => false,
             };
@@ -191,23 +199,33 @@ impl Fleet {
 /// What the server says of an item, which must be consistent in itself.
 fn told(answer: &Answer) -> Outcome<Sum> {
     let item = answer.json();
-    let number = |name: &str| item[name].as_u64();
-    let (Some(total), Some(held), Some(sold), Some(available), Some(active)) = (
-        number("total_units"),
-        number("held_units"),
-        number("confirmed_sold"),
-        number("available"),
-        number("active_reservations"),
-    ) else {
-        return fail(format!("GET item: {}", answer.brief()));
+    let mut missing = false;
+    let mut number = |name: &str| {
+        item[name].as_u64().unwrap_or_else(|| {
+            missing = true;
+            0
+        })
     };
+    let (total, held, sold) = (number("total_units"), number("held_units"), number("confirmed_sold"));
+    let (fulfilled, held_under_payment) = (number("fulfilled_units"), number("held_under_payment"));
+    let (available, active) = (number("available"), number("active_reservations"));
+    let (on_hand, unfulfilled) = (number("on_hand"), number("unfulfilled_units"));
+    if missing {
+        return fail(format!("GET item: {}", answer.brief()));
+    }
     if sold + held > total {
         return fail(format!("oversold: {}", answer.brief()));
     }
     if available != total - sold - held {
         return fail(format!("available does not add up: {}", answer.brief()));
     }
-    Ok(Sum { total: i64::try_from(total)?, held, sold, active })
+    if fulfilled > sold || unfulfilled != sold - fulfilled || on_hand != total - fulfilled {
+        return fail(format!("fulfilled units do not add up: {}", answer.brief()));
+    }
+    if held_under_payment > held {
+        return fail(format!("more is held under payment than is held: {}", answer.brief()));
+    }
+    Ok(Sum { total: i64::try_from(total)?, held, held_under_payment, sold, fulfilled, active })
 }
 
 /// What falls due before this may have fallen due by now, or will in a moment.
@@ -221,7 +239,8 @@ impl Client {
         let keys: Vec<usize> = (0..KEY_SAMPLE).filter_map(|_| self.any()).collect();
         let reads = (0..self.known.len())
             .map(|at| (at, Request::get(format!("/v1/reservations/{}", self.known[at].id)), 200));
-        let replays = keys.into_iter().map(|at| (at, self.replay(at), self.known[at].request.status()));
+        let made_by = |at: usize| &self.known[at].made_by;
+        let replays = keys.into_iter().map(|at| (at, made_by(at).request.clone(), made_by(at).status));
         let asked: Vec<_> = reads.chain(replays).collect();
         for (at, request, status) in asked {
             let answer = Connection::open(address).and_then(|mut connection| connection.call(&request));
@@ -230,7 +249,8 @@ impl Client {
             }
             let answer = answer?;
             let checked = match answer.status {
-                good if good == status => self.known[at].clone().check(&answer.json(), &self.stock),
+                good if good == status => Shown::read(&answer.json(), &self.stock)
+                    .and_then(|shown| self.known[at].clone().check(&shown)),
                 _ => Err("wrong figure: lost".to_owned()),
             };
             checked.map_err(|error| format!("{error}: {:?} → {}", self.known[at], answer.brief()))?;
@@ -258,7 +278,7 @@ impl Client {
 
     fn due_soon(&self) -> BTreeSet<usize> {
         let soon = due_soon_at();
-        self.active.iter().copied().filter(|at| self.known[*at].expires_at < soon).collect()
+        self.active.iter().copied().filter(|at| self.known[*at].deadline.from < soon).collect()
     }
 
     fn ask(&mut self, address: SocketAddr, asked: BTreeSet<usize>) -> Outcome<()> {
@@ -275,7 +295,11 @@ impl Client {
     }
 
     fn check_answer(&mut self, at: usize, answer: &Answer) -> Outcome<()> {
-        let checked = if answer.status == 200 { self.check(at, answer) } else { Err("lost".to_owned()) };
+        let shown = match answer.status {
+            200 => Shown::read(&answer.json(), &self.stock),
+            _ => Err("lost".to_owned()),
+        };
+        let checked = shown.and_then(|shown| self.check(at, &shown));
         checked.map_err(|error| format!("{error}: {:?} → {}", self.known[at], answer.brief()).into())
     }
 }

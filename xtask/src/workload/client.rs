@@ -2,9 +2,10 @@
 //! kept and asked again later; until then nothing is assumed about it.
 
 use super::Stock;
-use super::known_reservation::{KnownReservation, ReservationState, millis};
-use super::op::{Op, Reserve, own_item};
-use crate::clock::{time_may_stand_still, wall_millis};
+use super::counts::Counts;
+use super::known_reservation::{KnownReservation, Made, ReservationState, Shown};
+use super::op::{Acknowledged, Op, Reserve, own_item};
+use crate::clock::time_may_stand_still;
 use crate::http::{Answer, Connection, Request};
 use crate::rng::Rng;
 use crate::{Outcome, fail};
@@ -44,7 +45,9 @@ impl Tolerance {
 }
 
 /// How far the harness's clock may be from the store's: both read the same machine's.
-const CLOCK_SLACK_MILLIS: i64 = 50;
+pub(super) const CLOCK_SLACK_MILLIS: i64 = 50;
+/// Expired reservations that a client may want to have again.
+const EXPIRED_KEPT: usize = 16;
 /// Longest that an unresolved operation is asked again.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between requests to a store that has failed.
@@ -53,20 +56,26 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(5);
 /// One client.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    prefix: u64,
-    rng: Rng,
+    pub(super) prefix: u64,
+    pub(super) rng: Rng,
     pub(super) stock: Arc<[Stock]>,
-    short_holds: bool,
-    next_number: u64,
+    pub(super) short_holds: bool,
+    pub(super) next_number: u64,
     pub(super) known: Vec<KnownReservation>,
     /// Indices of what was active when last heard of.
     pub(super) active: Vec<usize>,
-    sold: Vec<usize>,
+    pub(super) sold: Vec<usize>,
+    /// Some that have expired, the latest ones.
+    pub(super) expired: Vec<usize>,
+    /// Some changes that were acknowledged.
+    pub(super) acknowledged: Vec<Acknowledged>,
+    /// Units with ids that it may have written off.
+    pub(super) seats_written_off: u64,
     /// What was changed or asked since the last audit.
     pub(super) touched: Vec<usize>,
     /// The client's own item: its version and its total when it is there, else the last version that was answered.
-    own: (u64, Option<u64>),
-    /// Sum of acknowledged adjustments per SKU.
+    pub(super) own: (u64, Option<u64>),
+    /// Sum of acknowledged adjustments and write-offs per SKU.
     pub(super) deltas: Vec<i64>,
     pub(super) pending: Option<Op>,
     /// When the request was sent whose answer never came.
@@ -85,58 +94,6 @@ pub(super) enum Flow {
     Unavailable,
 }
 
-macro_rules! counts {
-    ($($name:ident: $words:literal),* $(,)?) => {
-        /// What was acknowledged, by kind, and what was not.
-        #[derive(Clone, Debug, Default)]
-        pub(crate) struct Counts { $(pub(crate) $name: u64),* }
-
-        impl Counts {
-            /// The sum of both.
-            pub(super) fn plus(self, other: &Self) -> Self {
-                Self { $($name: self.$name + other.$name),* }
-            }
-        }
-
-        impl std::fmt::Display for Counts {
-            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let parts = [$((self.$name, $words)),*];
-                let text: Vec<String> =
-                    parts.iter().filter(|part| part.0 > 0).map(|(count, words)| format!("{count} {words}")).collect();
-                out.write_str(&text.join(", "))
-            }
-        }
-    };
-}
-
-counts! {
-    reserved: "reserved",
-    baskets: "baskets",
-    confirmed: "confirmed",
-    released: "released",
-    extended: "extended",
-    returned: "returned",
-    adjusted: "adjusted",
-    made: "items made",
-    deleted: "items deleted",
-    replayed: "replays",
-    refused: "refused",
-    unanswered: "unanswered",
-    outcome_unknown: "outcome_unknown",
-    unavailable: "unavailable",
-    alarms: "alarms",
-    found: "unknowns found done",
-    redone: "unknowns done on retry",
-}
-
-impl Counts {
-    /// Answers of what changed something.
-    pub(super) fn effects(&self) -> u64 {
-        let kept = self.reserved + self.baskets + self.confirmed + self.extended;
-        kept + self.released + self.returned + self.adjusted + self.made + self.deleted
-    }
-}
-
 impl Client {
     pub(super) fn new(prefix: u64, stock: Arc<[Stock]>, short_holds: bool) -> Self {
         Self {
@@ -150,6 +107,9 @@ impl Client {
             known: Vec::new(),
             active: Vec::new(),
             sold: Vec::new(),
+            expired: Vec::new(),
+            acknowledged: Vec::new(),
+            seats_written_off: 0,
             touched: Vec::new(),
             pending: None,
             cut: None,
@@ -233,93 +193,6 @@ impl Client {
         usize::try_from(self.prefix % servers.max(1) as u64).unwrap_or(0)
     }
 
-    pub(super) fn choose(&mut self) -> Op {
-        let number = self.next_number;
-        self.next_number += 1;
-        let dice = self.rng.below(100);
-        match dice {
-            45..60 => self.confirm(number),
-            60..75 => self.release(),
-            75..83 => self.pick_active().map(|at| Op::Extend { at, ttl: self.rng.between(3_600, 9_000) }),
-            83..88 => self.give_back(number),
-            88..92 => {
-                let delta = [1, 2, 3, 5, -1, -2][self.rng.index(6)];
-                // Units with ids are never adjusted.
-                let sku = self.rng.index(self.stock.len());
-                (!self.stock[sku].seats).then_some(Op::Adjust { sku, delta, number })
-            }
-            92..95 if !self.known.is_empty() => Some(Op::Replay { at: self.rng.index(self.known.len()) }),
-            95..97 => Some(match self.own.1 {
-                None => Op::Make { total: self.rng.between(1, 9) },
-                Some(_) => Op::Delete { number },
-            }),
-            _ => None,
-        }
-        .unwrap_or_else(|| self.reserve(number))
-    }
-
-    fn reserve(&mut self, number: u64) -> Op {
-        let basket = self.rng.percent(30);
-        let count = if basket { self.rng.between(1, 4) } else { 1 };
-        let mut lines: Vec<(usize, u64)> = Vec::new();
-        for _ in 0..count {
-            let sku = self.rng.index(self.stock.len());
-            if lines.iter().all(|line| line.0 != sku) {
-                lines.push((sku, self.rng.between(1, 5)));
-            }
-        }
-        let short = self.short_holds && self.rng.percent(4);
-        let ttl = if short { self.rng.between(1, 3) } else { self.rng.between(3_600, 7_200) };
-        let hall = lines.iter().find(|(sku, _)| self.stock[*sku].seats);
-        let first_seat = hall
-            .filter(|_| self.rng.percent(50))
-            .map(|(sku, _)| self.stock[*sku].total)
-            .map(|total| self.rng.below(total));
-        let partial = first_seat.is_none() && self.rng.percent(25);
-        Op::Reserve(Reserve { number, basket, partial, ttl, lines, first_seat })
-    }
-
-    fn confirm(&mut self, number: u64) -> Option<Op> {
-        if !self.sold.is_empty() && self.rng.percent(10) {
-            // Again, with no order id: the same answer, no second effect.
-            return Some(Op::Confirm { at: self.sold[self.rng.index(self.sold.len())], order: None });
-        }
-        let order = self.rng.percent(50).then_some(number);
-        self.pick_active().map(|at| Op::Confirm { at, order })
-    }
-
-    fn release(&mut self) -> Option<Op> {
-        if !self.known.is_empty() && self.rng.percent(10) {
-            // Again, of something that ended: success, nothing comes back twice.
-            let at = self.rng.index(self.known.len());
-            return matches!(self.known[at].state, ReservationState::Cancelled | ReservationState::Expired)
-                .then_some(Op::Release { at });
-        }
-        self.pick_active().map(|at| Op::Release { at })
-    }
-
-    fn give_back(&mut self, number: u64) -> Option<Op> {
-        if self.sold.is_empty() {
-            return None;
-        }
-        let at = self.sold[self.rng.index(self.sold.len())];
-        let mut lines = Vec::new();
-        for line in &self.known[at].lines {
-            let left = line.quantity - line.returned;
-            if left > 0 {
-                lines.push((line.sku, self.rng.between(1, left)));
-            }
-        }
-        (!lines.is_empty()).then_some(Op::Return { at, number, lines })
-    }
-
-    fn pick_active(&mut self) -> Option<usize> {
-        if self.active.is_empty() {
-            return None;
-        }
-        Some(self.active[self.rng.index(self.active.len())])
-    }
-
     pub(super) fn perform(
         &mut self,
         connection: &mut Connection,
@@ -338,43 +211,37 @@ impl Client {
                 self.cut = None;
                 let asked =
                     format!("{} {} {:?} → {}", request.method, request.path, request.body, answer.brief());
-                self.settle(op, &answer, retry, tolerance).map_err(|error| format!("{error}: {asked}").into())
+                self.settle(op, &request, &answer, retry, tolerance)
+                    .map_err(|error| format!("{error}: {asked}").into())
             }
             Err(error) if !tolerance.tolerates(&error) => {
                 fail(format!("{error}: {} {}", request.method, request.path))
             }
             Err(_) => {
-                self.counts.unanswered += 1;
+                self.counts.unanswered(op.kind());
                 self.pending = Some(op);
                 Ok(Flow::Unknown)
             }
         }
     }
 
-    fn settle(&mut self, op: Op, answer: &Answer, retry: bool, tolerance: Tolerance) -> Result<Flow, String> {
+    fn settle(
+        &mut self,
+        op: Op,
+        request: &Request,
+        answer: &Answer,
+        retry: bool,
+        tolerance: Tolerance,
+    ) -> Result<Flow, String> {
         if answer.status == 503 {
-            return match answer.reason().as_str() {
-                "outcome_unknown" if !retry && !tolerance.tolerates_unknown() => {
-                    Err("an outcome that is unknown for no reason".to_owned())
-                }
-                "outcome_unknown" => {
-                    self.counts.outcome_unknown += 1;
-                    self.pending = Some(op);
-                    Ok(Flow::Unknown)
-                }
-                "unavailable" | "overloaded" => {
-                    self.counts.unavailable += 1;
-                    Ok(Flow::Unavailable)
-                }
-                _ => Err("a reason that was not expected".to_owned()),
-            };
+            return self.unavailable(op, answer, retry, tolerance);
         }
         if answer.status == 500 && tolerance == Tolerance::Failure {
             // An invariant alarm: nothing was done.
             self.counts.alarms += 1;
             return Ok(Flow::Unavailable);
         }
-        let replay = matches!(op, Op::Replay { .. });
+        let replay = matches!(op, Op::Replay { .. } | Op::ChangeAgain(_));
         if answer.replayed && !replay && !retry {
             return Err("a replay of what was never answered".to_owned());
         }
@@ -382,46 +249,20 @@ impl Client {
             return Err("the key is forgotten".to_owned());
         }
         if retry {
-            *(if answer.replayed { &mut self.counts.found } else { &mut self.counts.redone }) += 1;
+            self.counts.resolved(answer.replayed, op.kind());
         }
         match op {
-            Op::Reserve(reserve) => self.reserved(reserve, answer),
-            Op::Replay { at } if answer.status == self.known[at].request.status() => {
+            Op::Reserve(reserve) => self.reserved(&reserve, request, answer),
+            Op::Replay { at } if answer.status == self.known[at].made_by.status => {
                 self.counts.replayed += 1;
-                self.check(at, answer)
+                let shown = Shown::read(&answer.json(), &self.stock)?;
+                self.check(at, &shown)
             }
-            Op::Confirm { at, .. } if answer.status == 200 => {
-                self.counts.confirmed += 1;
-                if self.known[at].state == ReservationState::Active {
-                    self.known[at].state = ReservationState::Confirmed;
-                    self.sold.push(at);
-                }
-                self.check(at, answer)
-            }
-            Op::Release { at } if answer.status == 204 => {
-                self.counts.released += 1;
-                if self.known[at].state == ReservationState::Active {
-                    self.known[at].state = ReservationState::Ended;
-                    self.touch(at);
-                }
-                Ok(())
-            }
-            Op::Extend { at, .. } if answer.status == 200 => {
-                self.counts.extended += 1;
-                self.check(at, answer)
-            }
-            Op::Confirm { at, .. } | Op::Extend { at, .. } if answer.status == 409 => {
-                self.too_late(at, answer)
-            }
-            Op::Return { at, lines, .. } if answer.status == 200 => {
-                self.counts.returned += 1;
-                for (sku, quantity) in lines {
-                    for line in self.known[at].lines.iter_mut().filter(|line| line.sku == sku) {
-                        line.returned += quantity;
-                    }
-                }
-                self.check(at, answer)
-            }
+            Op::ChangeAgain(again) => self.acknowledged_again(&again, answer),
+            Op::Confirm(confirm) => self.confirmed(&confirm, request, answer),
+            Op::Release { at } => self.released(at, answer),
+            Op::Extend { at, .. } => self.extended(at, request, answer, retry),
+            Op::Change { at, change, .. } => self.changed(at, &change, request, answer),
             Op::Adjust { sku, delta, .. } => self.adjusted(sku, delta, answer),
             // A retry may find that the first try has made it.
             Op::Make { total } if answer.status == 201 || (retry && answer.status == 200) => {
@@ -444,7 +285,31 @@ impl Client {
         Ok(Flow::Settled)
     }
 
-    fn reserved(&mut self, reserve: Reserve, answer: &Answer) -> Result<(), String> {
+    fn unavailable(
+        &mut self,
+        op: Op,
+        answer: &Answer,
+        retry: bool,
+        tolerance: Tolerance,
+    ) -> Result<Flow, String> {
+        match answer.reason().as_str() {
+            "outcome_unknown" if !retry && !tolerance.tolerates_unknown() => {
+                Err("an outcome that is unknown for no reason".to_owned())
+            }
+            "outcome_unknown" => {
+                self.counts.outcome_unknown(op.kind());
+                self.pending = Some(op);
+                Ok(Flow::Unknown)
+            }
+            "unavailable" | "overloaded" => {
+                self.counts.unavailable += 1;
+                Ok(Flow::Unavailable)
+            }
+            _ => Err("a reason that was not expected".to_owned()),
+        }
+    }
+
+    fn reserved(&mut self, reserve: &Reserve, request: &Request, answer: &Answer) -> Result<(), String> {
         if answer.status == 409
             && match answer.reason().as_str() {
                 "insufficient_inventory" => true,
@@ -459,7 +324,8 @@ impl Client {
             return Err("an answer that was not expected".to_owned());
         }
         *(if reserve.basket { &mut self.counts.baskets } else { &mut self.counts.reserved }) += 1;
-        let known = KnownReservation::new(reserve, &answer.json(), &self.stock)?;
+        let made_by = Made { request: request.clone(), status: answer.status };
+        let known = KnownReservation::new(reserve, made_by, &answer.json(), &self.stock)?;
         let at = self.known.len();
         if known.state == ReservationState::Active {
             self.active.push(at);
@@ -484,40 +350,26 @@ impl Client {
         }
     }
 
-    /// A confirm or an extension that is refused: only because the deadline has come, or the cap is reached.
-    fn too_late(&mut self, at: usize, answer: &Answer) -> Result<(), String> {
-        self.counts.refused += 1;
-        match answer.reason().as_str() {
-            "extension_limit" => millis(&answer.json()["max_expires_at"]).map(|_| ()),
-            "reservation_expired" => {
-                let now = i64::try_from(wall_millis()).unwrap_or(i64::MAX);
-                if now + CLOCK_SLACK_MILLIS < self.known[at].expires_at {
-                    return Err("expired before its deadline".to_owned());
-                }
-                if matches!(self.known[at].state, ReservationState::Active | ReservationState::Expired) {
-                    self.known[at].state = ReservationState::Expired;
-                    self.touch(at);
-                    return Ok(());
-                }
-                Err(format!("{:?} was acknowledged", self.known[at].state))
-            }
-            _ => Err(format!("{:?} was acknowledged", self.known[at].state)),
-        }
-    }
-
     /// Whether an answer about a reservation agrees with what is known of it.
-    pub(super) fn check(&mut self, at: usize, answer: &Answer) -> Result<(), String> {
-        self.known[at].check(&answer.json(), &self.stock)?;
+    pub(super) fn check(&mut self, at: usize, shown: &Shown) -> Result<(), String> {
+        self.known[at].check(shown)?;
         self.touch(at);
         Ok(())
     }
 
-    fn touch(&mut self, at: usize) {
+    pub(super) fn touch(&mut self, at: usize) {
         self.touched.push(at);
-        if self.known[at].state != ReservationState::Active
+        let state = self.known[at].state;
+        if state != ReservationState::Active
             && let Some(index) = self.active.iter().rposition(|active| *active == at)
         {
             self.active.swap_remove(index);
+        }
+        if state == ReservationState::Expired && !self.expired.contains(&at) {
+            if self.expired.len() == EXPIRED_KEPT {
+                self.expired.remove(0);
+            }
+            self.expired.push(at);
         }
     }
 
@@ -531,11 +383,6 @@ impl Client {
             return fail(format!("the client's own item is not {expected:?}: {}", answer.brief()));
         }
         Ok(())
-    }
-
-    /// The request that made a reservation, again.
-    pub(super) fn replay(&self, at: usize) -> Request {
-        Op::Replay { at }.request(self.prefix, &self.stock, &self.known)
     }
 
     /// Something known, any.

@@ -2,19 +2,26 @@
 //! they were told. Each client works on its own reservations, one request at a time, so what it was told is the truth
 //! about them; over all clients the sums must be what the items say.
 
+mod amended_lines;
 mod audit;
+mod change;
+mod choose;
 mod client;
+mod counts;
 mod failover_load;
+mod known_line;
 mod known_reservation;
 mod op;
 mod operator;
+mod settle;
 
 use crate::http::{Connection, Request};
 use crate::rng::Rng;
 use crate::{Outcome, fail};
 pub(crate) use audit::Depth;
 use client::Client;
-pub(crate) use client::{Counts, Tolerance};
+pub(crate) use client::Tolerance;
+pub(crate) use counts::Counts;
 pub(crate) use failover_load::RecoveryWatch;
 use operator::Operator;
 use serde_json::json;
@@ -75,7 +82,7 @@ impl Fleet {
     pub(crate) fn set_stock(&self, address: SocketAddr) -> Outcome<()> {
         let mut connection = Connection::open(address)?;
         let mut send = |method, path, body: serde_json::Value, status| {
-            let request = Request { method, path, key: None, body: Some(body.to_string()) };
+            let request = Request { method, path, key: None, if_match: None, body: Some(body.to_string()) };
             let answer = connection.call(&request)?;
             if answer.status == status { Ok(()) } else { fail(format!("set stock: {}", answer.brief())) }
         };

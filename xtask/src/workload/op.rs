@@ -1,6 +1,7 @@
 //! What a client asks, and how it is written down. An operation renders to the same request each time, which is what
 //! makes it safe to repeat.
 
+use super::change::Change;
 use super::known_reservation::KnownReservation;
 use super::{Stock, seat};
 use crate::http::Request;
@@ -12,21 +13,21 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Reserve(Reserve),
-    Confirm {
-        at: usize,
-        order: Option<u64>,
-    },
+    Confirm(Confirm),
     Release {
         at: usize,
     },
     Extend {
         at: usize,
         ttl: u64,
+        /// Of its key; without one it may move the deadline each time that it is sent.
+        number: Option<u64>,
     },
-    Return {
+    /// A change of a reservation that has a key.
+    Change {
         at: usize,
         number: u64,
-        lines: Vec<(usize, u64)>,
+        change: Change,
     },
     Adjust {
         sku: usize,
@@ -41,10 +42,33 @@ pub(super) enum Op {
     Delete {
         number: u64,
     },
-    /// A reserve that was answered, again.
+    /// The request that made a reservation, again.
     Replay {
         at: usize,
     },
+    /// A change that was acknowledged, again.
+    ChangeAgain(Box<Acknowledged>),
+}
+
+/// A request with a key that was acknowledged, and what its success was.
+#[derive(Clone, Debug)]
+pub(super) struct Acknowledged {
+    pub(super) request: Request,
+    pub(super) status: u16,
+    /// The reservation in its answer.
+    pub(super) at: usize,
+}
+
+/// A confirm, in the words of its body.
+#[derive(Clone, Debug)]
+pub(super) struct Confirm {
+    pub(super) at: usize,
+    pub(super) order: Option<u64>,
+    pub(super) payment: Option<String>,
+    /// If the reservation has expired, its units are taken again. Such a confirm has a key.
+    pub(super) reacquire: bool,
+    /// Of its key.
+    pub(super) number: Option<u64>,
 }
 
 /// The path of the item that only this client makes and deletes.
@@ -55,6 +79,7 @@ pub(super) fn own_item(client: u64) -> String {
 /// A reserve: the number makes its key and its owner.
 #[derive(Clone, Debug)]
 pub(super) struct Reserve {
+    pub(super) client: u64,
     pub(super) number: u64,
     pub(super) basket: bool,
     pub(super) partial: bool,
@@ -70,53 +95,70 @@ impl Op {
     pub(super) fn request(&self, client: u64, stock: &[Stock], known: &[KnownReservation]) -> Request {
         let key = |number: u64| Some(uuid(client, number));
         let on = |at: usize, verb: &str| format!("/v1/reservations/{}{verb}", known[at].id);
-        let post =
-            |path: String, key: Option<String>, body| Request { method: "POST", path, key, body: Some(body) };
+        let request = |method, path: String, key, body| Request { method, path, key, if_match: None, body };
         match self {
-            Self::Reserve(reserve) => reserve.request(client, stock),
-            Self::Replay { at } => known[*at].request.request(client, stock),
-            Self::Confirm { at, order } => match order {
-                Some(order) => {
-                    post(on(*at, "/confirm"), None, json!({"order_id": format!("order-{order}")}).to_string())
-                }
-                None => Request { method: "POST", path: on(*at, "/confirm"), key: None, body: None },
-            },
-            Self::Release { at } => Request { method: "DELETE", path: on(*at, ""), key: None, body: None },
-            Self::Extend { at, ttl } => {
-                post(on(*at, "/extend"), None, json!({"ttl_seconds": ttl}).to_string())
+            Self::Reserve(reserve) => reserve.request(stock),
+            Self::Replay { at } => known[*at].made_by.request.clone(),
+            Self::ChangeAgain(again) => again.request.clone(),
+            Self::Change { at, number, change } => change.request(*at, uuid(client, *number), stock, known),
+            Self::Confirm(confirm) => {
+                let number = confirm.number.and_then(key);
+                request("POST", on(confirm.at, "/confirm"), number, confirm.body())
             }
-            Self::Return { at, number, lines } => {
-                let lines: Vec<_> = lines
-                    .iter()
-                    .map(|(sku, quantity)| json!({"sku": stock[*sku].sku, "quantity": quantity}))
-                    .collect();
-                post(
-                    on(*at, "/return"),
-                    key(*number),
-                    json!({"lines": lines, "reason": "harness"}).to_string(),
-                )
+            Self::Release { at } => request("DELETE", on(*at, ""), None, None),
+            Self::Extend { at, ttl, number } => {
+                let body = json!({"ttl_seconds": ttl}).to_string();
+                request("POST", on(*at, "/extend"), number.and_then(key), Some(body))
             }
-            Self::Make { total } => Request {
-                method: "PUT",
-                path: own_item(client),
-                key: None,
-                body: Some(json!({"total_units": total}).to_string()),
-            },
-            Self::Delete { number } => {
-                Request { method: "DELETE", path: own_item(client), key: key(*number), body: None }
+            Self::Make { total } => {
+                request("PUT", own_item(client), None, Some(json!({"total_units": total}).to_string()))
             }
-            Self::Adjust { sku, delta, number } => post(
+            Self::Delete { number } => request("DELETE", own_item(client), key(*number), None),
+            Self::Adjust { sku, delta, number } => request(
+                "POST",
                 format!("/v1/inventory/{}/adjust", stock[*sku].sku),
                 key(*number),
-                json!({"delta": delta, "reason": "harness"}).to_string(),
+                Some(json!({"delta": delta, "reason": "harness"}).to_string()),
             ),
+        }
+    }
+
+    /// The name of its kind in reports.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Reserve(_) => "reserve",
+            Self::Confirm(Confirm { reacquire: true, .. }) => "reacquire",
+            Self::Confirm(_) => "confirm",
+            Self::Release { .. } => "release",
+            Self::Extend { .. } => "extend",
+            Self::Change { change, .. } => change.kind(),
+            Self::Adjust { .. } => "adjust",
+            Self::Make { .. } => "make",
+            Self::Delete { .. } => "delete",
+            Self::Replay { .. } | Self::ChangeAgain(_) => "replay",
         }
     }
 }
 
+impl Confirm {
+    fn body(&self) -> Option<String> {
+        let mut body = serde_json::Map::new();
+        if let Some(order) = self.order {
+            body.insert("order_id".to_owned(), format!("order-{order}").into());
+        }
+        if let Some(payment) = &self.payment {
+            body.insert("payment_id".to_owned(), payment.as_str().into());
+        }
+        if self.reacquire {
+            body.insert("if_expired".to_owned(), "reacquire".into());
+        }
+        (!body.is_empty()).then(|| Value::Object(body).to_string())
+    }
+}
+
 impl Reserve {
-    fn request(&self, client: u64, stock: &[Stock]) -> Request {
-        let owner = uuid(self.number, client);
+    pub(super) fn request(&self, stock: &[Stock]) -> Request {
+        let owner = self.owner();
         let fulfilment = if self.partial { "partial" } else { "all" };
         let (path, body) = if self.basket {
             let lines: Vec<_> = self.lines.iter().map(|line| self.line(*line, stock)).collect();
@@ -132,7 +174,12 @@ impl Reserve {
             let sku = sku.as_ref().and_then(Value::as_str).unwrap_or_default();
             (format!("/v1/inventory/{sku}/reserve"), body)
         };
-        Request { method: "POST", path, key: Some(uuid(client, self.number)), body: Some(body.to_string()) }
+        let key = Some(uuid(self.client, self.number));
+        Request { method: "POST", path, key, if_match: None, body: Some(body.to_string()) }
+    }
+
+    pub(super) fn owner(&self) -> String {
+        uuid(self.number, self.client)
     }
 
     fn line(&self, line: (usize, u64), stock: &[Stock]) -> Value {

@@ -45,7 +45,7 @@ impl Operator {
             } else {
                 self.paused.push(paused);
             }
-            let request = Request { method, path, key: None, body };
+            let request = Request { method, path, key: None, if_match: None, body };
             match connection.call(&request) {
                 Ok(Answer { status: 200 | 201, .. }) if put => {
                     (self.totals, self.there) = (vec![total], true);

@@ -107,7 +107,7 @@ pub(super) fn embedded(store: &Store<'_>, options: &Options) -> Outcome<String> 
 fn build(server: &Server, family: &str, number: usize, units: usize) -> Outcome<()> {
     let path = format!("/v1/inventory/{}", sku(family, number));
     let send = |method, path: String, body: serde_json::Value, status: &'static [u16]| {
-        let request = Request { method, path, key: None, body: Some(body.to_string()) };
+        let request = Request { method, path, key: None, if_match: None, body: Some(body.to_string()) };
         closed(server.address, 1, Plan::ALL, None, &mut Script::new(std::iter::once(request), status))
     };
     send("PUT", path.clone(), json!({"mode": "units", "max_hold_seconds": TTL_SECONDS}), &[201])?;
