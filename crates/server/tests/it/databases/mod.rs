@@ -9,6 +9,7 @@ mod postgresql;
 
 mod archived;
 mod at_the_start;
+mod changed;
 mod database_errors;
 mod halls;
 mod moved;
@@ -252,6 +253,9 @@ macro_rules! for_every_database {
 }
 
 for_every_database! {
+    changed:
+        two_instances_change_the_same_holds
+        holds_that_want_each_others_units;
     halls: seats_over_a_database_from_the_import_to_the_recount;
     used: a_sale_over_a_database_from_the_first_item_to_the_recount;
     at_the_start:
