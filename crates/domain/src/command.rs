@@ -5,12 +5,12 @@
 use crate::event::Disposition;
 use crate::hold::ReserveTerms;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
-use crate::item::{ItemKey, Mode};
+use crate::item::{ItemKey, Mode, Supply};
 use crate::label::Label;
 use crate::limits::BASKET_LINES;
 use crate::record::{RecordChange, RecordKey, RecordValue};
 use crate::state::Scope;
-use crate::time::Seconds;
+use crate::time::{Instant, Seconds};
 use crate::unit::Attributes;
 use crate::unit_selection::UnitSelection;
 use alloc::boxed::Box;
@@ -472,8 +472,16 @@ pub struct SetStock {
     pub default_ttl: Patch<Seconds>,
     /// Longest hold.
     pub max_hold: Patch<Seconds>,
+    /// Units that may be held and sold beyond the total.
+    pub oversell_allowance: Option<u64>,
     /// How long payment windows may keep a hold.
     pub max_payment: Patch<Seconds>,
+    /// When the sale begins.
+    pub sale_starts_at: Patch<Instant>,
+    /// When the sale ends.
+    pub sale_ends_at: Patch<Instant>,
+    /// The deliveries that are expected, in place of those that were.
+    pub incoming: Option<Box<[Supply]>>,
     /// The caller's own data.
     pub metadata: Patch<Arc<str>>,
     /// The precondition of the change.
@@ -527,6 +535,8 @@ pub struct AdjustStock {
     pub delta: i64,
     /// Why.
     pub reason: Label,
+    /// The expected delivery that arrived. Its units are no longer expected.
+    pub supply_id: Option<Label>,
     /// The precondition of the change.
     pub expected: Option<Precondition>,
 }

@@ -362,6 +362,8 @@ pub enum StockChange {
         delta: i64,
         /// The reason that the caller gave.
         reason: Label,
+        /// The expected delivery that arrived.
+        supply_id: Option<Label>,
     },
     /// Units with ids were added. Each is available and has its first version.
     UnitsAdded(Arc<[Unit]>),

@@ -40,9 +40,33 @@ pub struct Line {
     pub sequence: u64,
     /// The units, where units have ids: as many as `quantity`.
     pub units: Option<Arc<LineUnits>>,
+    /// Properties that few lines have; absent when there are none, which keeps a plain line small.
+    pub details: Option<Box<LineDetails>>,
+}
+
+/// Properties that few lines have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineDetails {
+    /// Units that were not there when the line got them, at most the quantity of the line.
+    pub backordered: u32,
+    /// When the expected deliveries cover the backorder, as far as it was known when the line got its latest backordered units.
+    pub promised_at: Option<Instant>,
+}
+
+impl LineDetails {
+    /// The details, unless there are none.
+    pub fn some(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 impl Line {
+    /// Its details, which may all be absent.
+    pub fn details(&self) -> &LineDetails {
+        const NONE: &LineDetails = &LineDetails { backordered: 0, promised_at: None };
+        self.details.as_deref().unwrap_or(NONE)
+    }
+
     /// The units with ids. Empty where units are counted.
     pub fn units(&self) -> &[LineUnit] {
         self.units.as_deref().map(LineUnits::all).unwrap_or_default()

@@ -115,6 +115,16 @@ impl StockCounters {
         }
     }
 
+    /// Units that are left of `units` after what is sold, held and kept back.
+    fn free_of(&self, units: u64, safety_stock: u64) -> u64 {
+        units.saturating_sub(self.confirmed_sold).saturating_sub(self.held).saturating_sub(safety_stock)
+    }
+
+    /// Units that are held and sold beyond the total.
+    pub fn backordered(&self) -> u64 {
+        self.confirmed_sold.saturating_add(self.held).saturating_sub(self.total_units)
+    }
+
     /// The counters after a transition; `None` when one of them would leave its range, which only a damaged state causes.
     /// `at` is not changed: not every transition of a reservation touches each of its items.
     #[must_use]
@@ -136,14 +146,63 @@ impl StockCounters {
 pub struct Settings {
     /// Units that are kept back from sale.
     pub safety_stock: u64,
+    /// Units that may be held and sold beyond the total. Always 0 where units have ids.
+    pub oversell_allowance: u64,
     /// Default time to live of a hold.
     pub default_ttl: Option<Seconds>,
     /// Longest hold, extensions included.
     pub max_hold: Option<Seconds>,
     /// How long payment windows may keep a hold.
     pub max_payment: Option<Seconds>,
+    /// When the sale begins. Before, reserves are refused.
+    pub sale_starts_at: Option<Instant>,
+    /// When the sale ends. At this instant and later, reserves are refused.
+    pub sale_ends_at: Option<Instant>,
+    /// Deliveries that are expected: at most [`crate::limits::SUPPLIES`], in order of their dates, each id once.
+    pub incoming: Box<[Supply]>,
     /// The caller's own data: a JSON object in compact form.
     pub metadata: Option<Arc<str>>,
+}
+
+/// A delivery that is expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supply {
+    /// The delivery, as the caller names it.
+    pub id: Label,
+    /// Units that it brings, at least 1.
+    pub quantity: u64,
+    /// When its units can leave the shelf.
+    pub available_from: Instant,
+}
+
+/// Why a sale window refuses a reserve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaleWindow {
+    /// The sale begins at this instant.
+    NotStarted(Instant),
+    /// The sale ended at this instant.
+    Ended(Instant),
+}
+
+impl Settings {
+    /// Why nothing is sold at this instant. `None` while the sale is on.
+    pub fn closed_at(&self, now: Instant) -> Option<SaleWindow> {
+        match (self.sale_starts_at, self.sale_ends_at) {
+            (_, Some(end)) if end <= now => Some(SaleWindow::Ended(end)),
+            (Some(start), _) if now < start => Some(SaleWindow::NotStarted(start)),
+            _ => None,
+        }
+    }
+
+    /// The first date by which the expected deliveries together bring this many units.
+    pub fn covered_from(&self, units: u64) -> Option<Instant> {
+        let mut brought = 0_u64;
+        let covers = |supply: &&Supply| {
+            brought = brought.saturating_add(supply.quantity);
+            brought >= units
+        };
+        self.incoming.iter().find(covers).map(|supply| supply.available_from)
+    }
 }
 
 /// One item with its stock figures. Every rule is per item.
@@ -172,12 +231,18 @@ impl Item {
         u64::try_from(created_at.micros()).unwrap_or_default().max(1)
     }
 
-    /// Units that can be reserved now: the total less what is sold, held and kept back, and never below 0.
+    /// Units that may be held and sold: the total and the allowance.
+    pub fn sellable(&self) -> u64 {
+        self.figures.total_units.saturating_add(self.settings.oversell_allowance)
+    }
+
+    /// Units that can be reserved now: the total and the allowance, less what is sold, held and kept back, and never below 0.
     pub fn available(&self) -> u64 {
-        self.figures
-            .total_units
-            .saturating_sub(self.figures.confirmed_sold)
-            .saturating_sub(self.figures.held)
-            .saturating_sub(self.settings.safety_stock)
+        self.figures.free_of(self.sellable(), self.settings.safety_stock)
+    }
+
+    /// Units that can be reserved now and are there: [`Self::available`] without the allowance.
+    pub fn available_now(&self) -> u64 {
+        self.figures.free_of(self.figures.total_units, self.settings.safety_stock)
     }
 }

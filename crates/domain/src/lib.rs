@@ -52,11 +52,11 @@ pub use event::{
     StockChange, Transition,
 };
 pub use hold::{
-    Closing, Hold, HoldDetails, HoldTerms, Line, OptionalTerms, Payment, PaymentState, ReserveTerms, Status,
+    Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails, OptionalTerms, Payment, PaymentState, ReserveTerms, Status,
 };
 pub use hold_limits::{HoldLimits, LocationLimits};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
-pub use item::{Item, ItemKey, Mode, Settings, StockCounters};
+pub use item::{Item, ItemKey, Mode, SaleWindow, Settings, StockCounters, Supply};
 pub use label::{Label, LabelError};
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, SeatStates, UnitMove, moved};

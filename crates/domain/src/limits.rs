@@ -31,6 +31,8 @@ pub const SECTIONS: usize = 100;
 /// Most units of an item. Sums over a whole catalogue stay far below `u64::MAX`, and each total is exact as a JSON
 /// number.
 pub const TOTAL_UNITS: u64 = 1_000_000_000_000;
+/// Most deliveries that an item may expect.
+pub const SUPPLIES: usize = 16;
 /// Shortest time to live of a hold, in seconds.
 pub const TTL_MIN_SECONDS: u32 = 1;
 /// Longest time to live that any setting may allow, in seconds (30 days).

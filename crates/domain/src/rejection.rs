@@ -1,7 +1,7 @@
 //! Refusals by the rules, each with the figures that its caller needs. A failure of a store is never one of them.
 
 use crate::id::ReservationId;
-use crate::item::{ItemKey, Mode};
+use crate::item::{ItemKey, Mode, SaleWindow};
 use crate::label::Label;
 use crate::state::Scope;
 use crate::time::{Instant, Seconds};
@@ -32,6 +32,13 @@ pub enum Rejection {
     UnknownItem(Vec<ItemKey>),
     /// The sale is paused.
     SalePaused(Scope),
+    /// The sale of an item has not started or has ended.
+    OutsideSaleWindow {
+        /// Which item.
+        item: ItemKey,
+        /// The end of the window that was missed.
+        window: SaleWindow,
+    },
     /// A line, or all lines together, ask for too many units.
     QuantityLimit {
         /// The item. `None` when the limit is on the units with ids of all lines together.
@@ -102,6 +109,22 @@ pub enum Rejection {
         /// Units that are sold, have not left the shelf and were not returned.
         unfulfilled: u64,
     },
+    /// More units would leave the shelf than are on it.
+    ExceedsOnHand {
+        /// Which item.
+        item: ItemKey,
+        /// The units that would leave it.
+        requested: u64,
+        /// Units on the shelf.
+        on_hand: u64,
+    },
+    /// The item expects no such delivery.
+    UnknownSupply {
+        /// Which item.
+        item: ItemKey,
+        /// The delivery.
+        supply_id: Label,
+    },
     /// An expired reservation can't get its units again.
     NotReacquired {
         /// The expired reservation.
@@ -118,7 +141,8 @@ pub enum Rejection {
         /// Units that are sold and not returned.
         sold: u64,
     },
-    /// The total would be lower than the units that are sold and held.
+    /// The total and the allowance together would be lower than the units that are sold and held, or the total lower than the units
+    /// that have left the shelf.
     BelowCommitted {
         /// Units that are sold.
         confirmed_sold: u64,

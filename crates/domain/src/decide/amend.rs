@@ -4,7 +4,8 @@
 use super::grants::{Grant, Request, expire_until_it_fits, grant, known};
 use super::hold::{change_hold, done, ended, expire, next_versions, open_for_change};
 use super::reserve::{line_units, validate_lines};
-use super::{CommandContext, DecideError};
+use super::sale_state::refusal_of_sale;
+use super::{CommandContext, DecideError, backorder};
 use crate::command::{Amend, Basket};
 use crate::event::{HoldChange, LineChange};
 use crate::hold::{Hold, HoldTerms, Line, OptionalTerms, ReserveTerms, Status};
@@ -39,13 +40,16 @@ pub(super) fn amend<S: State>(
     };
     if let Some(basket) = &command.basket {
         let request = Request::amending(basket, &hold.lines);
-        if let Err(rejection) = validate_lines(context, &request)? {
+        if let Err(rejection) = validate_lines(context, &request, at)? {
             return Ok(Outcome::Refused(rejection));
         }
         let Some(later) = expire_until_it_fits(context, &request, at)? else { return Ok(Outcome::Later) };
         at = later;
         // An item with a later clock, or a hold that was expired, may have moved the time past this hold's deadline.
         if let Some(rejection) = ended_meanwhile(context, &hold, at)? {
+            return Ok(Outcome::Refused(rejection));
+        }
+        if let Some(rejection) = refusal_of_sale(context, &request, at)? {
             return Ok(Outcome::Refused(rejection));
         }
         let granted = match grant(context, &request, command.fulfilment)? {
@@ -112,7 +116,7 @@ pub(super) fn removed(line: &Line) -> Result<(Line, LineChange), DecideError> {
     let change =
         LineChange { quantity_before: line.quantity, kept: 0, released: next_versions(line.units())?.into() };
     let units = line.units.as_ref().map(|_| Arc::new(LineUnits::new(Vec::new())));
-    Ok((Line { requested: 0, quantity: 0, units, ..line.clone() }, change))
+    Ok((Line { requested: 0, quantity: 0, units, details: None, ..line.clone() }, change))
 }
 
 fn new_lines<S: State>(
@@ -147,14 +151,16 @@ fn new_lines<S: State>(
             kept: offer.kept,
             released: next_versions(&released)?.into(),
         });
+        let quantity = line_units(offer.quantity)?;
         let line = Line {
             item: item.key.clone(),
             requested: line_units(requested.quantity)?,
-            quantity: line_units(offer.quantity)?,
+            quantity,
             fulfilled: 0,
             returned: 0,
             sequence: own.map_or(0, |line| line.sequence),
             units: (item.mode == Mode::Units).then(|| Arc::new(LineUnits::new(units))),
+            details: backorder::details_of(item, own, quantity),
         };
         same &= own.is_some_and(|own| own.requested == line.requested)
             && changes.last().is_some_and(|change| change.is_empty(&line));

@@ -9,7 +9,7 @@ use crate::hold::Line;
 use crate::item::{Item, Mode};
 use crate::label::Label;
 use crate::rejection::{Rejection, Shortage, UnavailableUnits};
-use crate::state::{Scope, State};
+use crate::state::State;
 use crate::time::Instant;
 use crate::unit_selection::UnitSelection;
 use alloc::collections::BTreeMap;
@@ -159,7 +159,9 @@ fn fits<S: State>(
     now: Instant,
 ) -> Result<bool, DecideError> {
     let (item, own) = (known(context, line)?, request.own(number));
-    if free(item, own) < line.quantity {
+    // The allowance is for units that are not there, so a due hold ends before a line is backordered.
+    let own_units = own.map_or(0, |line| u64::from(line.quantity));
+    if item.available_now().saturating_add(own_units) < line.quantity {
         return Ok(false);
     }
     let selection = request.basket.selection(number);
@@ -198,19 +200,6 @@ pub(super) fn known<'s, S: State>(
         .state
         .item(&line.item)?
         .ok_or(DecideError::InvariantViolated("an item disappeared while a command was decided"))
-}
-
-/// The widest pause that concerns an item, below that of everything.
-pub(super) fn pause_of<S: State>(
-    context: &CommandContext<'_, S>,
-    item: &Item,
-) -> Result<Option<Scope>, DecideError> {
-    if context.state.paused(Some(item.key.location()))? {
-        let location = Label::new(item.key.location())
-            .map_err(|_| DecideError::InvariantViolated("a location is not a label"))?;
-        return Ok(Some(Scope::Location(location)));
-    }
-    Ok(item.paused.then(|| Scope::Item(item.key.clone())))
 }
 
 fn shortages<S: State>(

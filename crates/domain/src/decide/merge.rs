@@ -3,7 +3,7 @@
 
 use super::amend::kept;
 use super::hold::{close, done, expire, next_versions, open_for_change};
-use super::{CommandContext, DecideError};
+use super::{CommandContext, DecideError, backorder};
 use crate::command::Merge;
 use crate::event::{HoldChange, LineChange};
 use crate::hold::{Closing, Hold, HoldDetails, HoldTerms, Line};
@@ -117,11 +117,13 @@ fn sum(hold: &Hold, sources: &[Hold]) -> Result<Result<Lines, Rejection>, Decide
                 quantity: 0,
                 sequence: 0,
                 units: line.units.as_ref().map(|_| Arc::new(LineUnits::new(Vec::new()))),
+                details: None,
                 ..line.clone()
             });
             changes.push(LineChange::default());
         }
         if let Some(known) = lines.get_mut(place) {
+            known.details = backorder::sum(known, line);
             known.requested = known.requested.saturating_add(line.requested);
             known.quantity = known.quantity.saturating_add(line.quantity);
         }

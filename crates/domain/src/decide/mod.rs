@@ -1,6 +1,7 @@
 //! The rules: one file per group of commands. This file holds what all of them share.
 
 mod amend;
+mod backorder;
 mod footprint;
 mod grants;
 mod hold;
@@ -10,6 +11,7 @@ mod reacquire;
 mod record;
 mod reserve;
 mod sale;
+mod sale_state;
 mod split;
 mod stock;
 mod transfer;

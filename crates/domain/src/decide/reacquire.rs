@@ -1,16 +1,17 @@
 //! Reacquire: a buyer paid too late. A new hold takes the units of the expired one again and is confirmed in the same commit. The expired
 //! hold stays expired.
 
-use super::grants::{Request, expire_until_it_fits, grant, pause_of};
+use super::grants::{Request, expire_until_it_fits, grant};
 use super::hold::{change_hold, confirm_active, done, ended, same_sale};
 use super::reserve::{NewHold, create, smallest_times};
+use super::sale_state::refusal_of_sale;
 use super::{CommandContext, DecideError};
 use crate::command::{Basket, Confirm, Fulfilment, RequestedLine};
 use crate::event::HoldChange;
 use crate::hold::{Hold, HoldDetails, Line};
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
-use crate::state::{Scope, State};
+use crate::state::State;
 use crate::time::Instant;
 use crate::unit_selection::UnitSelection;
 use alloc::boxed::Box;
@@ -35,11 +36,17 @@ pub(super) fn reacquire<S: State>(
     let Some(basket) = basket_of(expired) else {
         return Err(DecideError::InvariantViolated("the lines of a hold are no basket"));
     };
-    if let Some(rejection) = unknown_or_paused(context, &basket)? {
+    if let Some(rejection) = unknown(context, &basket)? {
         return refused(rejection);
     }
     let request = Request::new(&basket);
+    if let Some(rejection) = refusal_of_sale(context, &request, now)? {
+        return refused(rejection);
+    }
     let Some(at) = expire_until_it_fits(context, &request, now)? else { return Ok(Outcome::Later) };
+    if let Some(rejection) = refusal_of_sale(context, &request, at)? {
+        return refused(rejection);
+    }
     let granted = match grant(context, &request, Fulfilment::All)? {
         Ok(granted) => granted,
         Err(rejection) => return refused(rejection),
@@ -72,25 +79,16 @@ pub(super) fn basket_of(hold: &Hold) -> Option<Basket> {
     Basket::with_selections(hold.lines.iter().map(requested).collect::<Vec<_>>()).ok()
 }
 
-/// What refuses a reserve before stock is looked at: items that are gone, and pauses. Times and limits are not judged again.
-fn unknown_or_paused<S: State>(
+/// The refusal of items that are gone. Times and limits are not judged again.
+fn unknown<S: State>(
     context: &CommandContext<'_, S>,
     basket: &Basket,
 ) -> Result<Option<Rejection>, DecideError> {
-    let (mut unknown, mut paused) = (Vec::new(), None);
-    if context.state.paused(None)? {
-        paused = Some(Scope::Everything);
-    }
+    let mut unknown = Vec::new();
     for line in basket.lines() {
-        match context.state.item(&line.item)? {
-            None => unknown.push(line.item.clone()),
-            Some(item) if paused.is_none() => paused = pause_of(context, item)?,
-            Some(_) => {}
+        if context.state.item(&line.item)?.is_none() {
+            unknown.push(line.item.clone());
         }
     }
-    Ok(if unknown.is_empty() {
-        paused.map(Rejection::SalePaused)
-    } else {
-        Some(Rejection::UnknownItem(unknown))
-    })
+    Ok((!unknown.is_empty()).then_some(Rejection::UnknownItem(unknown)))
 }

@@ -1,8 +1,9 @@
 //! Reserve: the first rejection that applies, in order; then expiry of the due holds that block the request; then the new hold.
 
-use super::grants::{Grant, Request, expire_until_it_fits, grant, known, pause_of};
+use super::grants::{Grant, Request, expire_until_it_fits, grant, known};
+use super::sale_state::refusal_of_sale;
 use super::hold::change_hold;
-use super::{CommandContext, DecideError};
+use super::{CommandContext, DecideError, backorder};
 use crate::command::{RequestedLine, Reserve};
 use crate::event::{HoldChange, KeyTarget};
 use crate::hold::{Hold, HoldDetails, HoldTerms, Line, ReserveTerms, Status};
@@ -12,7 +13,7 @@ use crate::item::Mode;
 use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
-use crate::state::{Scope, State};
+use crate::state::State;
 use crate::time::Instant;
 use crate::unit::LineUnits;
 use alloc::boxed::Box;
@@ -25,11 +26,15 @@ pub(super) fn reserve<S: State>(
     now: Instant,
 ) -> Result<Outcome, DecideError> {
     let request = Request::new(&command.basket);
-    let times = match validate(context, command)? {
+    let times = match validate(context, command, now)? {
         Ok(times) => times,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     let Some(now) = expire_until_it_fits(context, &request, now)? else { return Ok(Outcome::Later) };
+    // An item with a later clock, or a hold that was expired, may have moved the time past the end of a sale.
+    if let Some(rejection) = refusal_of_sale(context, &request, now)? {
+        return Ok(Outcome::Refused(rejection));
+    }
     let granted = match grant(context, &request, command.fulfilment)? {
         Ok(granted) => granted,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
@@ -56,6 +61,7 @@ pub(super) fn reserve<S: State>(
 fn validate<S: State>(
     context: &CommandContext<'_, S>,
     command: &Reserve,
+    now: Instant,
 ) -> Result<Result<HoldTimes, Rejection>, DecideError> {
     let mut times: Option<HoldTimes> = None;
     for line in command.basket.lines() {
@@ -68,7 +74,7 @@ fn validate<S: State>(
     if command.ttl.is_some_and(|ttl| ttl > times.max_hold) {
         return Ok(Err(Rejection::TtlTooLong { max: times.max_hold }));
     }
-    Ok(validate_lines(context, &Request::new(&command.basket))?.map(|()| times))
+    Ok(validate_lines(context, &Request::new(&command.basket), now)?.map(|()| times))
 }
 
 /// The rejections of lines that do not depend on stock, in their order of precedence. Lines that add nothing to their hold are not
@@ -76,11 +82,11 @@ fn validate<S: State>(
 pub(super) fn validate_lines<S: State>(
     context: &CommandContext<'_, S>,
     request: &Request<'_>,
+    now: Instant,
 ) -> Result<Result<(), Rejection>, DecideError> {
     let Request { basket, .. } = request;
-    let (mut unknown, mut paused, mut too_many, mut nameless) = (Vec::new(), None, None, None);
+    let (mut unknown, mut too_many, mut nameless) = (Vec::new(), None, None);
     let (mut units, mut adds_units) = (0_u64, false);
-    let everything = context.state.paused(None)?;
     for (number, line) in basket.lines().iter().enumerate() {
         let Some(item) = context.state.item(&line.item)? else {
             unknown.push(line.item.clone());
@@ -100,9 +106,6 @@ pub(super) fn validate_lines<S: State>(
             continue;
         }
         adds_units |= item.mode == Mode::Units;
-        if paused.is_none() {
-            paused = if everything { Some(Scope::Everything) } else { pause_of(context, item)? };
-        }
         if line.quantity > most && too_many.is_none() {
             too_many = Some((line, most));
         }
@@ -113,8 +116,8 @@ pub(super) fn validate_lines<S: State>(
     if !unknown.is_empty() {
         return Ok(Err(Rejection::UnknownItem(unknown)));
     }
-    if let Some(scope) = paused {
-        return Ok(Err(Rejection::SalePaused(scope)));
+    if let Some(rejection) = refusal_of_sale(context, request, now)? {
+        return Ok(Err(rejection));
     }
     if let Some((line, limit)) = too_many {
         let item = Some(line.item.clone());
@@ -158,14 +161,17 @@ pub(super) fn create<S: State>(
 ) -> Result<Hold, DecideError> {
     let mut lines = Vec::with_capacity(granted.len());
     for Grant { requested, offer, .. } in granted {
+        let item = known(context, requested)?;
+        let quantity = line_units(offer.quantity)?;
         lines.push(Line {
-            item: known(context, requested)?.key.clone(),
+            item: item.key.clone(),
             requested: line_units(requested.quantity)?,
-            quantity: line_units(offer.quantity)?,
+            quantity,
             fulfilled: 0,
             returned: 0,
             sequence: 0,
             units: offer.units.map(|units| Arc::new(LineUnits::new(units))),
+            details: backorder::details_of(item, None, quantity),
         });
     }
     let NewHold { event, terms, max_expires_at, expires_at, details } = new;

@@ -45,6 +45,11 @@ pub(super) fn fulfil<S: State>(
         Ok(moved) => moved,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
+    for (line, moved) in hold.lines.iter().zip(&moved) {
+        if let Some(rejection) = exceeds_on_hand(context, line, moved.quantity)? {
+            return Ok(Outcome::Refused(rejection));
+        }
+    }
     let mut lines = Vec::with_capacity(hold.lines.len());
     for (line, moved) in hold.lines.iter().zip(&moved) {
         let fulfilled = super::sum(line.fulfilled, moved.quantity)?;
@@ -73,6 +78,13 @@ pub(super) fn return_units<S: State>(
     let mut fulfilled = Vec::with_capacity(hold.lines.len());
     for (line, moved) in hold.lines.iter().zip(&moved) {
         let of_fulfilled = returned_after_fulfilment(line, moved, command.from)?;
+        // A written-off unit that has not left the shelf has to be there.
+        let lost = super::difference(moved.quantity, of_fulfilled)?;
+        if command.disposition == Disposition::WriteOff
+            && let Some(rejection) = exceeds_on_hand(context, line, lost)?
+        {
+            return Ok(Outcome::Refused(rejection));
+        }
         fulfilled.push(of_fulfilled);
         lines.push(Line {
             fulfilled: super::difference(line.fulfilled, of_fulfilled)?,
@@ -94,6 +106,20 @@ pub(super) fn return_units<S: State>(
     Ok(done(context, hold, at))
 }
 
+/// The refusal of units of a line that would leave the shelf and are not on it, because they are backordered.
+fn exceeds_on_hand<S: State>(
+    context: &CommandContext<'_, S>,
+    line: &Line,
+    units: u32,
+) -> Result<Option<Rejection>, DecideError> {
+    let requested = u64::from(units);
+    // An item of which everything came back may have been deleted since.
+    let figures = context.state.item(&line.item)?.filter(|_| units > 0).map(|item| item.figures);
+    let on_hand = figures.map_or(0, |figures| figures.total_units.saturating_sub(figures.fulfilled));
+    let item = line.item.clone();
+    Ok((requested > on_hand).then_some(Rejection::ExceedsOnHand { item, requested, on_hand }))
+}
+
 /// Takes returned units off the totals of their items, each item in an event of its own.
 fn write_off<S: State>(
     context: &mut CommandContext<'_, S>,
@@ -113,7 +139,8 @@ fn write_off<S: State>(
                 |place: &u32| line.units().get(usize::try_from(*place).ok()?).map(|unit| unit.id.clone());
             StockChange::UnitsRetired(moved.places.iter().filter_map(unit).collect())
         } else {
-            StockChange::Adjusted { delta: -i64::from(moved.quantity), reason: reason.clone() }
+            let delta = -i64::from(moved.quantity);
+            StockChange::Adjusted { delta, reason: reason.clone(), supply_id: None }
         };
         let event = context.fresh.event.nth(number);
         changed_by(context, event, item, total, change, at)?;

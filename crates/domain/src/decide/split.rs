@@ -3,7 +3,7 @@
 
 use super::amend::{kept, removed};
 use super::hold::{change_hold, next_versions, open_for_change};
-use super::{CommandContext, DecideError};
+use super::{CommandContext, DecideError, backorder};
 use crate::command::Split;
 use crate::event::{HoldChange, KeyTarget, LineChange};
 use crate::hold::{Hold, HoldDetails, HoldTerms, Line};
@@ -130,12 +130,19 @@ fn part_of(
     let released = next_versions(&go)?;
     let with = |units: Vec<LineUnit>| line.units.as_ref().map(|_| Arc::new(LineUnits::new(units)));
     let kept = u32::try_from(stay.len()).unwrap_or(u32::MAX);
-    let moved =
-        Line { requested: count, quantity: count, units: with(next_versions(&released)?), ..line.clone() };
+    let (details_of_moved, details_of_left) = backorder::split(line, count);
+    let moved = Line {
+        requested: count,
+        quantity: count,
+        units: with(next_versions(&released)?),
+        details: details_of_moved,
+        ..line.clone()
+    };
     let left = Line {
         requested: line.requested.saturating_sub(count),
         quantity: line.quantity - count,
         units: with(stay),
+        details: details_of_left,
         ..line.clone()
     };
     let change = LineChange { quantity_before: line.quantity, kept, released: released.into() };

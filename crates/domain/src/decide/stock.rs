@@ -5,12 +5,13 @@ use super::{CommandContext, DecideError, add, next_sequence};
 use crate::command::{AdjustStock, DeleteItem, Precondition, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
 use crate::id::EventId;
-use crate::item::{Item, ItemKey, Mode, Settings, StockCounters};
-use crate::limits::TOTAL_UNITS;
+use crate::item::{Item, ItemKey, Mode, Settings, StockCounters, Supply};
+use crate::limits::{SUPPLIES, TOTAL_UNITS};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::{Scope, State};
 use crate::time::Instant;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
@@ -32,11 +33,14 @@ pub(super) fn set<S: State>(
         Ok(figures) => figures,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
-    let Some(before) = before else { return Ok(create(context, command, mode, total, now)) };
-    if let Some(rejection) = below_committed(&before, total) {
+    let settings = merged(before.as_ref().map(|item| &*item.settings), command);
+    if let Some(rejection) = contradictory(&settings, mode) {
         return Ok(Outcome::Refused(rejection));
     }
-    let settings = merged(&before.settings, command);
+    let Some(before) = before else { return Ok(create(context, command, mode, total, settings, now)) };
+    if let Some(rejection) = below_committed(&before, total, settings.oversell_allowance) {
+        return Ok(Outcome::Refused(rejection));
+    }
     if settings == *before.settings && total == before.figures.total_units {
         return Ok(Outcome::Done(Reply::Item { item: before, created: false }));
     }
@@ -51,6 +55,13 @@ fn malformed(command: &SetStock) -> Option<Rejection> {
         let detail = "must be left out beside `total_units`".to_string();
         return Some(Rejection::invalid("/on_hand", detail));
     }
+    if command.oversell_allowance.is_some_and(|allowance| allowance > TOTAL_UNITS) {
+        let detail = format!("must be at most {TOTAL_UNITS}");
+        return Some(Rejection::invalid("/oversell_allowance", detail));
+    }
+    if let Some(rejection) = command.incoming.as_deref().and_then(malformed_supplies) {
+        return Some(rejection);
+    }
     let (pointer, total) = match counted {
         Some(total) => ("/on_hand", total),
         None => ("/total_units", command.total_units.unwrap_or(0)),
@@ -60,6 +71,40 @@ fn malformed(command: &SetStock) -> Option<Rejection> {
     }
     let with = if counted.is_some() { ", together with `fulfilled_units_seen`" } else { "" };
     Some(Rejection::invalid(pointer, format!("must be at most {TOTAL_UNITS}{with}")))
+}
+
+fn malformed_supplies(supplies: &[Supply]) -> Option<Rejection> {
+    if supplies.len() > SUPPLIES {
+        let detail = format!("must be at most {SUPPLIES} deliveries, and is {}", supplies.len());
+        return Some(Rejection::invalid("/incoming", detail));
+    }
+    let mut known = BTreeSet::new();
+    for (place, supply) in supplies.iter().enumerate() {
+        if !(1..=TOTAL_UNITS).contains(&supply.quantity) {
+            let detail = format!("must be 1 to {TOTAL_UNITS}");
+            return Some(Rejection::invalid(&format!("/incoming/{place}/quantity"), detail));
+        }
+        if !known.insert(&supply.id) {
+            let detail = "must not occur twice".to_string();
+            return Some(Rejection::invalid(&format!("/incoming/{place}/supply_id"), detail));
+        }
+    }
+    None
+}
+
+/// The refusal of settings that do not fit each other or the mode of the item.
+fn contradictory(settings: &Settings, mode: Mode) -> Option<Rejection> {
+    if settings.sale_starts_at.zip(settings.sale_ends_at).is_some_and(|(start, end)| end <= start) {
+        let detail = "must be after `sale_starts_at`".to_string();
+        return Some(Rejection::invalid("/sale_ends_at", detail));
+    }
+    let pointer = match mode {
+        Mode::Units if settings.oversell_allowance > 0 => "/oversell_allowance",
+        Mode::Units if !settings.incoming.is_empty() => "/incoming",
+        Mode::Counted | Mode::Units => return None,
+    };
+    let detail = "must be left out if units have ids: a unit that is not there can't be sold".to_string();
+    Some(Rejection::invalid(pointer, detail))
 }
 
 /// The total that a command asks for.
@@ -135,6 +180,7 @@ fn create<S: State>(
     command: &SetStock,
     mode: Mode,
     total_units: u64,
+    settings: Settings,
     now: Instant,
 ) -> Outcome {
     let item = Item {
@@ -145,7 +191,7 @@ fn create<S: State>(
             sequence: u64::from(mode == Mode::Counted),
             ..StockCounters::none(now)
         },
-        settings: Arc::new(merged(&Settings::default(), command)),
+        settings: Arc::new(settings),
         version: Item::first_version(now),
         paused: false,
         created_at: now,
@@ -171,6 +217,10 @@ pub(super) fn adjust<S: State>(
     if before.mode == Mode::Units {
         return Ok(Outcome::Refused(Rejection::ModeMismatch { item: before.key, mode: before.mode }));
     }
+    let settings = match received(&before, command) {
+        Ok(settings) => settings,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
     let total = before.figures.total_units.checked_add_signed(command.delta);
     let total = match total {
         Some(total) if total <= TOTAL_UNITS => total,
@@ -180,12 +230,34 @@ pub(super) fn adjust<S: State>(
             return Ok(Outcome::Refused(Rejection::invalid("/delta", detail)));
         }
     };
-    if let Some(rejection) = below_committed(&before, total) {
+    if let Some(rejection) = below_committed(&before, total, before.settings.oversell_allowance) {
         return Ok(Outcome::Refused(rejection));
     }
-    let change = StockChange::Adjusted { delta: command.delta, reason: command.reason.clone() };
+    let AdjustStock { delta, reason, supply_id, .. } = command.clone();
+    let change = StockChange::Adjusted { delta, reason, supply_id };
     context.remember(KeyTarget::Item(before.key.clone()), now.max(before.figures.at));
-    changed(context, before, total, change, now)
+    changed(context, Item { settings, ..before }, total, change, now)
+}
+
+/// The settings after a delivery arrived: its units are no longer expected.
+fn received(before: &Item, command: &AdjustStock) -> Result<Arc<Settings>, Rejection> {
+    let Some(supply_id) = &command.supply_id else { return Ok(before.settings.clone()) };
+    let Some(arrived) = u64::try_from(command.delta).ok().filter(|units| *units > 0) else {
+        let detail = "must be at least 1 for a delivery that arrived".to_string();
+        return Err(Rejection::invalid("/delta", detail));
+    };
+    let mut settings = (*before.settings).clone();
+    let mut incoming = settings.incoming.into_vec();
+    let Some(place) = incoming.iter().position(|supply| supply.id == *supply_id) else {
+        let (item, supply_id) = (before.key.clone(), supply_id.clone());
+        return Err(Rejection::UnknownSupply { item, supply_id });
+    };
+    if let Some(supply) = incoming.get_mut(place) {
+        supply.quantity = supply.quantity.saturating_sub(arrived);
+    }
+    incoming.retain(|supply| supply.quantity > 0);
+    settings.incoming = incoming.into();
+    Ok(Arc::new(settings))
 }
 
 // The error texts above contain this limit.
@@ -254,8 +326,10 @@ pub(super) fn changed_by<S: State>(
     Ok(Outcome::Done(Reply::Item { item, created: false }))
 }
 
-fn below_committed(item: &Item, total: u64) -> Option<Rejection> {
-    let fits = item.figures.confirmed_sold.checked_add(item.figures.held).is_some_and(|sum| sum <= total);
+fn below_committed(item: &Item, total: u64, allowance: u64) -> Option<Rejection> {
+    let StockCounters { confirmed_sold, held, fulfilled, .. } = item.figures;
+    let sellable = total.saturating_add(allowance);
+    let fits = confirmed_sold.checked_add(held).is_some_and(|sum| sum <= sellable) && fulfilled <= total;
     (!fits).then(|| committed(item))
 }
 
@@ -264,13 +338,21 @@ fn committed(item: &Item) -> Rejection {
     Rejection::BelowCommitted { confirmed_sold, held, total_units }
 }
 
-fn merged(before: &Settings, command: &SetStock) -> Settings {
+/// The settings after a command. A new item has none before.
+fn merged(before: Option<&Settings>, command: &SetStock) -> Settings {
+    let before = before.cloned().unwrap_or_default();
+    let mut incoming = command.incoming.clone().unwrap_or(before.incoming);
+    incoming.sort_by_key(|supply| supply.available_from);
     Settings {
         safety_stock: command.safety_stock.unwrap_or(before.safety_stock),
+        oversell_allowance: command.oversell_allowance.unwrap_or(before.oversell_allowance),
         default_ttl: command.default_ttl.over(before.default_ttl),
         max_hold: command.max_hold.over(before.max_hold),
         max_payment: command.max_payment.over(before.max_payment),
-        metadata: command.metadata.clone().over(before.metadata.clone()),
+        sale_starts_at: command.sale_starts_at.over(before.sale_starts_at),
+        sale_ends_at: command.sale_ends_at.over(before.sale_ends_at),
+        incoming,
+        metadata: command.metadata.clone().over(before.metadata),
     }
 }
 
