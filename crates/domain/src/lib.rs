@@ -52,7 +52,8 @@ pub use event::{
     StockChange, Transition,
 };
 pub use hold::{
-    Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails, OptionalTerms, Payment, PaymentState, ReserveTerms, Status,
+    Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails, OptionalTerms, Payment, PaymentState,
+    ReserveTerms, Status,
 };
 pub use hold_limits::{HoldLimits, LocationLimits};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};

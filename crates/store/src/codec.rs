@@ -10,12 +10,14 @@ mod changes;
 mod command;
 mod details;
 mod read;
+mod settings;
 mod terms;
 mod units;
 mod write;
 
 pub use command::put_command;
 pub use read::{DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, record};
+pub use settings::{put_settings, settings};
 pub use units::{attributes, put_attributes, put_unit, unit};
 pub use write::{put_event, put_hold, put_item, put_key_record, put_record, put_text, put_u64, put_u128};
 

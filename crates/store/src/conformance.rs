@@ -38,6 +38,7 @@ mod units_chosen;
 mod change_op;
 mod history;
 mod op;
+mod terms_op;
 
 pub mod maker;
 
@@ -46,6 +47,7 @@ pub use change_op::{ChangeKind, ChangeOp};
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
 pub use op::{Op, OpContext, TTLS};
+pub use terms_op::TermsOp;
 
 use crate::{EventRow, Failure, Query, QueryResult};
 use stockhold_domain::{Envelope, Hold, Instant, Item, ItemKey, Outcome, Record, RecordKey, ReservationId};

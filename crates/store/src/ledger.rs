@@ -48,7 +48,8 @@ pub fn hold_violations(
     found
 }
 
-/// Checks the counters of one line's item after a transition of the reservation. `number` is the line's place, from 0.
+/// Checks the counters of one line's item after a transition of the reservation. `number` is the line's place, from 0. `allowance` is how
+/// far the item may be oversold.
 pub fn line_violations(
     change: &HoldChange,
     hold: &Hold,
@@ -56,6 +57,7 @@ pub fn line_violations(
     number: usize,
     before: &StockCounters,
     after: &StockCounters,
+    allowance: u64,
 ) -> Vec<String> {
     let mut found = Vec::new();
     let effect = change.effect(hold, line, number);
@@ -69,7 +71,7 @@ pub fn line_violations(
     if after.fulfilled > after.confirmed_sold || after.held_under_payment > after.held {
         found.push(format!("{:?} has figures that contradict each other: {after:?}", line.item));
     }
-    if is_oversold(after) {
+    if is_oversold(after, allowance) {
         found.push(format!("{:?} is oversold: {after:?}", line.item));
     }
     found
@@ -115,7 +117,7 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
                     }
         }
     };
-    if follows && !is_oversold(counters) {
+    if follows && !is_oversold(counters, after.settings.oversell_allowance) {
         return Vec::new();
     }
     vec![format!("{:?}: {change:?} does not follow from the item before it", after.key)]
@@ -142,9 +144,11 @@ pub fn deletable(item: &Item) -> bool {
     (confirmed_sold, held, active) == (0, 0, 0) && (item.mode == Mode::Counted || total_units == 0)
 }
 
-/// Whether more units are promised than exist.
-pub fn is_oversold(counters: &StockCounters) -> bool {
-    u128::from(counters.held) + u128::from(counters.confirmed_sold) > u128::from(counters.total_units)
+/// Whether more units are promised than exist and may be oversold, or more left the shelf than exist.
+pub fn is_oversold(counters: &StockCounters, allowance: u64) -> bool {
+    let StockCounters { held, confirmed_sold, total_units, fulfilled, .. } = *counters;
+    let sellable = u128::from(total_units) + u128::from(allowance);
+    u128::from(held) + u128::from(confirmed_sold) > sellable || fulfilled > total_units
 }
 
 #[cfg(test)]
@@ -158,7 +162,16 @@ mod tests {
     fn line(quantity: u32) -> Line {
         let label = Label::new("a").unwrap();
         let item = ItemKey::new(&label, &label);
-        Line { item, requested: quantity, quantity, fulfilled: 0, returned: 0, sequence: 0, units: None }
+        Line {
+            item,
+            requested: quantity,
+            quantity,
+            fulfilled: 0,
+            returned: 0,
+            sequence: 0,
+            units: None,
+            details: None,
+        }
     }
 
     fn counters(held: u64, confirmed_sold: u64, active: u64, sequence: u64) -> StockCounters {
@@ -282,8 +295,9 @@ mod tests {
 
     #[test]
     fn more_than_exists_is_oversold() {
-        assert!(!is_oversold(&counters(4, 6, 1, 1)));
-        assert!(is_oversold(&counters(5, 6, 1, 1)));
-        assert!(is_oversold(&counters(u64::MAX, u64::MAX, 1, 1)));
+        assert!(!is_oversold(&counters(4, 6, 1, 1), 0));
+        assert!(is_oversold(&counters(5, 6, 1, 1), 0));
+        assert!(!is_oversold(&counters(5, 6, 1, 1), 1));
+        assert!(is_oversold(&counters(u64::MAX, u64::MAX, 1, 1), 1));
     }
 }

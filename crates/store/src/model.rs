@@ -8,6 +8,7 @@
 
 mod agreement;
 mod audit;
+mod backorders;
 mod changes;
 mod find;
 mod holds;
@@ -248,7 +249,8 @@ impl Model {
 
     fn available(&self, record: &Record) -> i128 {
         let kept = i128::from(record.settings.safety_stock);
-        (record.total - self.sold(&record.key) - self.held(&record.key) - kept).max(0)
+        let sellable = record.total + i128::from(record.settings.oversell_allowance);
+        (sellable - self.sold(&record.key) - self.held(&record.key) - kept).max(0)
     }
 
     /// Active reservations of an item as (deadline, id), the earliest deadline first.
@@ -296,8 +298,8 @@ impl Model {
             return Err(Rejection::UnknownItem(unknown));
         }
         for record in &known {
-            if let Some(scope) = self.pause_of(&record.key) {
-                return Err(Rejection::SalePaused(scope));
+            if let Some(refusal) = self.no_sale_of(&record.key, now) {
+                return Err(refusal);
             }
         }
         for (requested_line, record) in requested_lines.iter().zip(&known) {
@@ -317,7 +319,9 @@ impl Model {
         // this order.
         for (n, (requested_line, record)) in requested_lines.iter().zip(&known).enumerate() {
             let choice = asked.basket.selection(n);
-            while self.offer(record, requested_line, choice).quantity < requested_line.quantity {
+            while self.offer(record, requested_line, choice).quantity < requested_line.quantity
+                || self.would_be_late(requested_line, 0)
+            {
                 match self.blocking_hold(record, requested_line, choice, now) {
                     Some((deadline, id)) if deadline <= now => self.expire(id, now),
                     _ => break,
@@ -392,14 +396,16 @@ impl Model {
                     let unit = |id| LineUnit { id, version: 0, fulfilled: false, returned: false };
                     LineUnits::new(ids.into_iter().map(unit).collect()).into()
                 });
+                let quantity = u32::try_from(offered.quantity).expect("within the limit");
                 lines.push(Line {
                     item: requested_line.item.clone(),
                     requested: u32::try_from(requested_line.quantity).expect("within the limit"),
-                    quantity: u32::try_from(offered.quantity).expect("within the limit"),
+                    quantity,
                     fulfilled: 0,
                     returned: 0,
                     sequence: 0,
                     units,
+                    details: self.late_units(&requested_line.item, None, quantity),
                 });
             }
         }

@@ -278,7 +278,7 @@ fn of_one() -> Operation {
 
 fn all() -> Operation {
     let key = item_key("default", "tea");
-    let change = StockChange::Adjusted { delta: 24, reason: made_label("delivery 88") };
+    let change = StockChange::Adjusted { delta: 24, reason: made_label("delivery 88"), supply_id: None };
     let sale = Transition::Sale { scope: Scope::Item(key), paused: true, reason: Some(made_label("count")) };
     let rows = [
         happened(7, event_id(7), Transition::Stock { change, item: item() }),

@@ -329,7 +329,7 @@ fn events_of_stock_and_sales() {
         TAIL,
     ];
     assert_eq!(json, expected.concat());
-    let change = StockChange::Adjusted { delta: -4, reason: label("broken") };
+    let change = StockChange::Adjusted { delta: -4, reason: label("broken"), supply_id: None };
     let adjusted = row(Transition::Stock { change, item: full_item() });
     let read: wire::Event = serde_json::from_str(&written(|out| encode::event(out, &adjusted))).unwrap();
     assert_eq!(

@@ -1,8 +1,8 @@
 //! Reserve: the first rejection that applies, in order; then expiry of the due holds that block the request; then the new hold.
 
 use super::grants::{Grant, Request, expire_until_it_fits, grant, known};
-use super::sale_state::refusal_of_sale;
 use super::hold::change_hold;
+use super::sale_state::refusal_of_sale;
 use super::{CommandContext, DecideError, backorder};
 use crate::command::{RequestedLine, Reserve};
 use crate::event::{HoldChange, KeyTarget};

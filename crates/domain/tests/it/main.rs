@@ -5,6 +5,7 @@ mod shop;
 mod table;
 
 mod amends;
+mod backorders;
 mod budget;
 mod deadlines;
 mod effects;

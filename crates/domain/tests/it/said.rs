@@ -3,8 +3,8 @@
 use crate::table::{changes, id_name, since_start, version};
 use std::fmt::Write;
 use stockhold_domain::{
-    Hold, ItemKey, Label, LineUnit, Mode, Outcome, PaymentState, Rejection, Reply, Scope, Shortage, Status,
-    UnavailableUnits, UnitStatus,
+    Hold, ItemKey, Label, LineUnit, Mode, Outcome, PaymentState, Rejection, Reply, SaleWindow, Scope,
+    Shortage, Status, UnavailableUnits, UnitStatus,
 };
 
 /// An outcome in a few words.
@@ -83,6 +83,12 @@ pub(crate) fn said_hold(hold: &Hold) -> String {
         if line.returned > 0 {
             write!(words, "-{}", line.returned).unwrap();
         }
+        if line.details().backordered > 0 {
+            write!(words, "~{}", line.details().backordered).unwrap();
+        }
+        if let Some(at) = line.details().promised_at {
+            write!(words, "@{}", since_start(at)).unwrap();
+        }
         if line.units.is_some() {
             let mark = |unit: &LineUnit| match (unit.fulfilled, unit.returned) {
                 (false, false) => "",
@@ -126,6 +132,19 @@ fn said_rejection(rejection: &Rejection) -> String {
         Rejection::SalePaused(Scope::Everything) => "sale_paused everything".to_owned(),
         Rejection::SalePaused(Scope::Location(location)) => format!("sale_paused at={location}"),
         Rejection::SalePaused(Scope::Item(key)) => format!("sale_paused {}", said_item(key)),
+        Rejection::OutsideSaleWindow { item, window } => {
+            let window = match window {
+                SaleWindow::NotStarted(at) => format!("starts {}", since_start(*at)),
+                SaleWindow::Ended(at) => format!("ended {}", since_start(*at)),
+            };
+            format!("sale_paused {} {window}", said_item(item))
+        }
+        Rejection::ExceedsOnHand { item, requested, on_hand } => {
+            format!("exceeds_on_hand {}={requested}>{on_hand}", said_item(item))
+        }
+        Rejection::UnknownSupply { item, supply_id } => {
+            format!("unknown_supply {} {supply_id}", said_item(item))
+        }
         Rejection::QuantityLimit { item, requested, limit } => {
             let item = item.as_ref().map_or("units".to_owned(), said_item);
             format!("quantity_limit {item}={requested}>{limit}")

@@ -27,7 +27,7 @@ use stockhold_domain::{
     Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Origin, Outcome, Patch, Precondition, RecordChange,
     RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve,
     ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetRecord, SetSale,
-    SetStock, ShelfCount, Split, Transfer, UnitSelection, UnitStatus, decide,
+    SetStock, ShelfCount, Split, Supply, Transfer, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -216,6 +216,25 @@ fn setting(words: &[&str], name: &str) -> Patch<Seconds> {
     }
 }
 
+/// `900` is an instant in milliseconds, and `none` clears it.
+fn edge(words: &[&str], name: &str) -> Patch<Instant> {
+    match named(words, name) {
+        None => Patch::Keep,
+        Some("none") => Patch::Clear,
+        Some(text) => Patch::Set(instant(text)),
+    }
+}
+
+/// `boat:5@900+truck:2@400`: deliveries with their units and instants.
+fn supplies(text: &str) -> Box<[Supply]> {
+    let supply = |text: &str| {
+        let (id, rest) = text.split_once(':').unwrap();
+        let (quantity, millis) = rest.split_once('@').unwrap();
+        Supply { id: label(id), quantity: quantity.parse().unwrap(), available_from: instant(millis) }
+    };
+    text.split('+').filter(|text| *text != "none").map(supply).collect()
+}
+
 fn labels(text: &str) -> Vec<Label> {
     text.split('+').map(label).collect()
 }
@@ -387,6 +406,10 @@ fn command(line: &str) -> Command {
                 _ => None,
             },
             safety_stock: number(words, "safety"),
+            oversell_allowance: number(words, "allow"),
+            sale_starts_at: edge(words, "starts"),
+            sale_ends_at: edge(words, "ends"),
+            incoming: named(words, "incoming").map(supplies),
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
             max_payment: setting(words, "max-payment"),
@@ -397,6 +420,7 @@ fn command(line: &str) -> Command {
             item: item(words[1]),
             delta: words[2].parse().unwrap(),
             reason: label("count"),
+            supply_id: named(words, "supply").map(label),
             expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
         "delete" => Command::DeleteItem(DeleteItem {

@@ -419,6 +419,7 @@ mod tests {
             returned: 0,
             sequence: 0,
             units: Some(LineUnits::new((0..units).map(unit).collect()).into()),
+            details: None,
         };
         let terms = HoldTerms {
             reserve: ReserveTerms { owner_id: label("owner"), optional: None },

@@ -86,7 +86,10 @@ fn counted(event: &Event, item: &Item, after: &StockCounters, old: Share, new: S
     if moves.iter().any(|(before, after, by)| i128::from(*before) + by != i128::from(*after)) {
         return broken("S8", format!("from {old:?} to {new:?}: {before:?} became {after:?}, {event:?}"));
     }
-    if u128::from(after.held) + u128::from(after.confirmed_sold) > u128::from(after.total_units) {
+    let sellable = u128::from(after.total_units) + u128::from(item.settings.oversell_allowance);
+    if u128::from(after.held) + u128::from(after.confirmed_sold) > sellable
+        || after.fulfilled > after.total_units
+    {
         return broken("S1", format!("oversold: {after:?}, {event:?}"));
     }
     if after.fulfilled > after.confirmed_sold || after.held_under_payment > after.held {

@@ -86,7 +86,9 @@ fn stocked(before: Option<&Item>, change: &StockChange, after: &Item) -> Checked
         && i128::from(new.total_units) == total
         && new.at >= old.at
         && after.version == before.version + 1;
-    let fits = new.held.checked_add(new.confirmed_sold).is_some_and(|sum| sum <= new.total_units);
+    let sellable = u128::from(new.total_units) + u128::from(after.settings.oversell_allowance);
+    let fits =
+        u128::from(new.held) + u128::from(new.confirmed_sold) <= sellable && new.fulfilled <= new.total_units;
     if follows && fits {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! Commands as bytes, for the fingerprints that tell a repeated request from another one.
 
 use super::changes::put_ids;
+use super::settings::put_supplies;
 use super::terms::put_optional_terms;
 use super::units;
 use super::write::{
@@ -112,6 +113,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_key(out, &adjust.item);
             put_i64(out, adjust.delta);
             put_text(out, adjust.reason.as_str());
+            put_label(out, adjust.supply_id.as_ref());
             put_precondition(out, adjust.expected.as_ref());
         }
         Command::SetSale(set) => {
@@ -243,6 +245,10 @@ fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_patch(out, &set.max_hold, |out, most| put_seconds(out, *most));
     put_patch(out, &set.max_payment, |out, most| put_seconds(out, *most));
     put_patch(out, &set.metadata, |out, metadata| put_text(out, metadata));
+    put_option(out, set.oversell_allowance, put_u64);
+    put_patch(out, &set.sale_starts_at, |out, at| put_i64(out, at.micros()));
+    put_patch(out, &set.sale_ends_at, |out, at| put_i64(out, at.micros()));
+    put_option(out, set.incoming.as_deref(), put_supplies);
     put_precondition(out, set.expected.as_ref());
 }
 

@@ -1,9 +1,9 @@
-//! The payment of a reservation and its relations to others, as tagged fields.
+//! Properties that few reservations and few of their lines have, as tagged fields.
 
 use super::changes::{ids, put_ids};
 use super::read::{DecodeError, Reader};
 use super::write::{end_fields, put_field, put_i64, put_text, put_u64, put_u128};
-use stockhold_domain::{HoldDetails, Instant, Payment, PaymentState, ReservationId, limits};
+use stockhold_domain::{HoldDetails, Instant, LineDetails, Payment, PaymentState, ReservationId, limits};
 
 const PAYMENT: u8 = 1;
 const FIRST_PAYMENT_AT: u8 = 2;
@@ -14,6 +14,9 @@ const MERGED_INTO: u8 = 6;
 const REPLACES: u8 = 7;
 const REPLACED_BY: u8 = 8;
 const TRANSFERS: u8 = 9;
+
+const BACKORDERED: u8 = 1;
+const PROMISED_AT: u8 = 2;
 
 /// Appends the details that are present.
 pub(super) fn put_details(out: &mut Vec<u8>, details: &HoldDetails) {
@@ -66,6 +69,28 @@ pub(super) fn details(reader: &mut Reader<'_>) -> Result<HoldDetails, DecodeErro
         Ok(true)
     })?;
     Ok(details)
+}
+
+/// Appends the details of a line that are present.
+pub(super) fn put_line_details(out: &mut Vec<u8>, details: &LineDetails) {
+    let LineDetails { backordered, promised_at } = details;
+    put_field(out, BACKORDERED, (*backordered > 0).then_some(u64::from(*backordered)), put_u64);
+    put_field(out, PROMISED_AT, *promised_at, |out, at| put_i64(out, at.micros()));
+    end_fields(out);
+}
+
+/// Reads the details of a line.
+pub(super) fn line_details(reader: &mut Reader<'_>) -> Result<LineDetails, DecodeError> {
+    let mut details = LineDetails::default();
+    reader.fields(|reader, tag| {
+        match tag {
+            BACKORDERED => details.backordered = reader.u32()?,
+            PROMISED_AT => details.promised_at = Some(reader.instant()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    if details == LineDetails::default() { Err(reader.bad("details of a line")) } else { Ok(details) }
 }
 
 fn put_payment(out: &mut Vec<u8>, payment: &Payment) {

@@ -1,7 +1,7 @@
 //! Decoding of records. The bytes are not trusted: any bytes give a record or an error.
 
 use super::changes::hold_change;
-use super::details::details as read_details;
+use super::details::{details as read_details, line_details};
 use super::terms::optional_terms;
 use super::write::END_OF_FIELDS;
 use super::{EVENT_VERSION, units};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use stockhold_domain::{
     Closing, Event, EventId, Fingerprint, Hold, HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord,
     KeyTarget, Label, Line, Mode, Origin, Record, RecordChange, RecordKey, RecordKind, RecordValue,
-    RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange, StockCounters,
-    Trace, Transition, limits,
+    RequestId, ReservationId, ReserveTerms, Scope, Seconds, Status, StockChange, StockCounters, Trace,
+    Transition, limits,
 };
 
 /// The bytes are not a record: what was being read, and where.
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         Label::new(self.text()?).map_err(|_| self.bad("label"))
     }
 
-    fn seconds(&mut self) -> Read<Seconds> {
+    pub(super) fn seconds(&mut self) -> Read<Seconds> {
         Seconds::new(self.u64()?).map_err(|_| self.bad("seconds"))
     }
 
@@ -243,7 +243,14 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
     }
     let change = match tag {
         16 => StockChange::Set,
-        17 => StockChange::Adjusted { delta: reader.i64()?, reason: reader.label()? },
+        17 => {
+            let (delta, reason, mut supply_id) = (reader.i64()?, reader.label()?, None);
+            reader.fields(|reader, tag| {
+                supply_id = Some(reader.label()?);
+                Ok(tag == 1)
+            })?;
+            StockChange::Adjusted { delta, reason, supply_id }
+        }
         18 => StockChange::UnitsAdded(units::added(reader)?.into()),
         19 => {
             let count = reader.count(limits::BASKET_UNITS)?;
@@ -347,14 +354,16 @@ fn line(reader: &mut Reader<'_>) -> Read<Line> {
         returned: reader.u32()?,
         sequence: reader.u64()?,
         units: None,
+        details: None,
     };
     reader.fields(|reader, tag| {
         match tag {
             1 => line.units = Some(Arc::new(units::line_units(reader)?)),
             2 => line.fulfilled = reader.u32()?,
+            3 => line.details = Some(Box::new(line_details(reader)?)),
             _ => return Ok(false),
         }
-        Ok(tag == 1 || line.fulfilled > 0)
+        Ok(tag != 2 || line.fulfilled > 0)
     })?;
     Ok(line)
 }
@@ -381,19 +390,9 @@ pub fn item(reader: &mut Reader<'_>) -> Read<Item> {
         _ => return Err(reader.bad("mode")),
     };
     let figures = figures(reader)?;
-    let mut settings = Settings { safety_stock: reader.u64()?, ..Settings::default() };
     let (version, paused, created_at) = (reader.u64()?, reader.flag()?, reader.instant()?);
-    reader.fields(|reader, tag| {
-        match tag {
-            1 => settings.default_ttl = Some(reader.seconds()?),
-            2 => settings.max_hold = Some(reader.seconds()?),
-            3 => settings.metadata = Some(reader.shared_text()?),
-            4 => settings.max_payment = Some(reader.seconds()?),
-            _ => return Ok(false),
-        }
-        Ok(true)
-    })?;
-    Ok(Item { key, mode, figures, settings: Arc::new(settings), version, paused, created_at })
+    let settings = Arc::new(super::settings::settings(reader)?);
+    Ok(Item { key, mode, figures, settings, version, paused, created_at })
 }
 
 fn scope(reader: &mut Reader<'_>) -> Read<Scope> {

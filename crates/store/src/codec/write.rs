@@ -2,13 +2,14 @@
 //! changes no existing bytes.
 
 use super::changes::put_hold_change;
-use super::details::put_details;
+use super::details::{put_details, put_line_details};
+use super::settings::put_settings;
 use super::terms::put_optional_terms;
 use super::{EVENT_VERSION, units};
 use stockhold_domain::{
     Closing, Event, Hold, HoldTerms, Item, ItemKey, KeyRecord, KeyTarget, Label, Line, Mode, Origin, Record,
-    RecordChange, RecordKey, RecordKind, RequestId, Scope, Seconds, Settings, Status, StockChange,
-    StockCounters, Trace, Transition,
+    RecordChange, RecordKey, RecordKind, RequestId, Scope, Seconds, Status, StockChange, StockCounters,
+    Trace, Transition,
 };
 
 /// Ends the tagged fields of a record.
@@ -126,10 +127,12 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
         Transition::Stock { change, item } => {
             match change {
                 StockChange::Set => out.push(16),
-                StockChange::Adjusted { delta, reason } => {
+                StockChange::Adjusted { delta, reason, supply_id } => {
                     out.push(17);
                     put_i64(out, *delta);
                     put_text(out, reason.as_str());
+                    put_label_field(out, 1, supply_id.as_ref());
+                    end_fields(out);
                 }
                 StockChange::UnitsAdded(units) => {
                     out.push(18);
@@ -186,7 +189,7 @@ fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
     put_i64(out, max_expires_at.micros());
     put_optional_terms(out, reserve.optional.as_deref());
     put_u64(out, hold.lines.len() as u64);
-    for Line { item, requested, quantity, fulfilled, returned, sequence, units } in &*hold.lines {
+    for Line { item, requested, quantity, fulfilled, returned, sequence, units, details } in &*hold.lines {
         put_key(out, item);
         put_u64(out, u64::from(*requested));
         put_u64(out, u64::from(*quantity));
@@ -194,6 +197,7 @@ fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
         put_u64(out, *sequence);
         put_field(out, 1, units.as_deref(), units::put_line_units);
         put_field(out, 2, Some(u64::from(*fulfilled)).filter(|units| *units > 0), put_u64);
+        put_field(out, 3, details.as_deref(), put_line_details);
         end_fields(out);
     }
     put_u64(out, hold.version);
@@ -230,16 +234,10 @@ pub fn put_item(out: &mut Vec<u8>, item: &Item) {
     put_key(out, &item.key);
     put_mode(out, item.mode);
     put_figures(out, &item.figures);
-    let Settings { safety_stock, default_ttl, max_hold, max_payment, metadata } = &*item.settings;
-    put_u64(out, *safety_stock);
     put_u64(out, item.version);
     out.push(u8::from(item.paused));
     put_i64(out, item.created_at.micros());
-    put_field(out, 1, *default_ttl, put_seconds);
-    put_field(out, 2, *max_hold, put_seconds);
-    put_field(out, 3, metadata.as_deref(), put_text);
-    put_field(out, 4, *max_payment, put_seconds);
-    end_fields(out);
+    put_settings(out, &item.settings);
 }
 
 pub(super) fn put_mode(out: &mut Vec<u8>, mode: Mode) {

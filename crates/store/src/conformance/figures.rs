@@ -195,7 +195,7 @@ fn expected_version(world: &mut dyn World) -> Checked {
     ensure_eq!(case.item(set(8, version(first + 1)))?.version, first + 2, "reservations move no version");
     let adjust = |expected| {
         let (item, reason) = (key.clone(), label("count"));
-        Command::AdjustStock(AdjustStock { item, delta: 1, reason, expected })
+        Command::AdjustStock(AdjustStock { item, delta: 1, reason, supply_id: None, expected })
     };
     let other = Rejection::PreconditionFailed { version: Some(first + 2) };
     ensure_eq!(case.expect_refused(adjust(version(first + 1)))?, other, "an adjustment of another version");

@@ -294,7 +294,7 @@ fn written_off(world: &mut dyn World) -> Checked {
         };
         ensure_eq!(*change, expected, "the return");
         for (event, item, delta) in [(of_a, &a, -4), (of_b, &b, -1)] {
-            let expected = StockChange::Adjusted { delta, reason: label("unwanted") };
+            let expected = StockChange::Adjusted { delta, reason: label("unwanted"), supply_id: None };
             let shown = case.read_item(item)?;
             ensure_eq!(event.transition, Transition::Stock { change: expected, item: shown }, "{item:?}");
         }

@@ -291,6 +291,10 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
         shelf: None,
         mode: None,
         safety_stock: None,
+        oversell_allowance: None,
+        sale_starts_at: Patch::Keep,
+        sale_ends_at: Patch::Keep,
+        incoming: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -371,7 +375,7 @@ pub fn return_units(id: ReservationId, ids: &[&str]) -> Command {
 /// An adjustment of the total.
 pub fn adjust(item: &ItemKey, delta: i64) -> Command {
     let reason = label("count");
-    Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, expected: None })
+    Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, supply_id: None, expected: None })
 }
 
 /// The deletion of an item.

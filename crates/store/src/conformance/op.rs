@@ -3,6 +3,7 @@
 
 use super::change_op::ChangeOp;
 use super::maker::{self, Maker, label, seconds};
+use super::terms_op::TermsOp;
 use crate::random::Random;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
@@ -149,6 +150,8 @@ pub enum Op {
     },
     /// Another change of an existing reservation.
     Change(ChangeOp),
+    /// A command of operators about the terms on which an item is sold.
+    Terms(TermsOp),
     /// Sweep.
     Sweep,
     /// A repeated request with a key.
@@ -333,6 +336,7 @@ impl OpContext {
                     item: self.item(*item).clone(),
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
                     reason: label("count"),
+                    supply_id: None,
                     expected: expected.map(precondition),
                 };
                 (Command::AdjustStock(adjust), *key)
@@ -375,6 +379,7 @@ impl OpContext {
                 (Command::SetRecord(self.set_record(*record, *version, *value, *change)), *key)
             }
             Op::Change(change) => (change.command(self), change.key),
+            Op::Terms(terms) => (terms.command(self), terms.key()),
             Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
         }
     }
@@ -415,7 +420,7 @@ impl OpContext {
         if lines.is_empty() { vec![(self.item(0), 1)] } else { lines.iter().map(wish).collect() }
     }
 
-    fn item(&self, item: u8) -> &ItemKey {
+    pub(super) fn item(&self, item: u8) -> &ItemKey {
         &self.items[usize::from(item) % self.items.len()]
     }
 
@@ -506,7 +511,7 @@ impl Op {
         let key = random.one_in(3).then(|| random.byte());
         let hold = random.byte();
         let ttl = random.pick(&TTLS);
-        match random.below(35) {
+        match random.below(37) {
             0..=7 => Self::Reserve {
                 lines: lines(random),
                 ttl: (!random.one_in(4)).then_some(ttl),
@@ -540,6 +545,7 @@ impl Op {
             },
             24 => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
             25..=32 => Self::Change(ChangeOp::random(random)),
+            35..=36 => Self::Terms(TermsOp::random(random)),
             _ => Self::SetRecord {
                 record: random.byte(),
                 version: random.byte(),

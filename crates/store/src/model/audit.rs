@@ -120,8 +120,12 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
     if i128::from(fulfilled) > sold {
         return Err("more left the shelf than was sold");
     }
-    if held + sold > i128::from(item.figures.total_units) {
+    let total = i128::from(item.figures.total_units);
+    if held + sold > total + i128::from(item.settings.oversell_allowance) {
         return Err("oversold");
+    }
+    if i128::from(fulfilled) > total {
+        return Err("more left the shelf than there is");
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ impl Model {
         let mut brought: Option<Instant> = None;
         let mut same_lines = None;
         if let Some(basket) = &asked.basket {
-            self.judge_added(&hold, basket)?;
+            self.judge_added(&hold, basket, now)?;
             let lines = self.amended_lines(&hold, basket, asked.fulfilment, now)?;
             for line in lines.iter().filter(|line| !has_item(&hold, &line.item)) {
                 let of_item = now.deadline(self.max_hold(&self.known(&line.item)));
@@ -91,7 +91,7 @@ impl Model {
     }
 
     /// What refuses lines that add to a reservation, apart from stock.
-    fn judge_added(&self, hold: &Hold, basket: &Basket) -> Result<(), Rejection> {
+    fn judge_added(&self, hold: &Hold, basket: &Basket, now: Instant) -> Result<(), Rejection> {
         let lines: Vec<(usize, &RequestedLine)> = basket.lines().iter().enumerate().collect();
         let record = |key: &ItemKey| self.records.iter().find(|record| record.key == *key);
         for (n, line) in &lines {
@@ -117,8 +117,8 @@ impl Model {
         let added: Vec<&RequestedLine> =
             lines.iter().filter(|(n, line)| adds(*n, line)).map(|(_, line)| *line).collect();
         for line in &added {
-            if let Some(scope) = self.pause_of(&line.item) {
-                return Err(Rejection::SalePaused(scope));
+            if let Some(refusal) = self.no_sale_of(&line.item, now) {
+                return Err(refusal);
             }
         }
         let has_units = |key: &ItemKey| record(key).is_some_and(|record| record.mode == Mode::Units);
@@ -147,10 +147,12 @@ impl Model {
     ) -> Result<Vec<Line>, Rejection> {
         for (n, line) in basket.lines().iter().enumerate() {
             let choice = basket.selection(n);
+            let own = hold.lines.iter().find(|own| own.item == line.item).map_or(0, |own| own.quantity);
             loop {
                 let without = self.without(hold);
                 let record = without.known(&line.item);
-                if without.offer(&record, line, choice).quantity >= line.quantity {
+                let is_served = without.offer(&record, line, choice).quantity >= line.quantity;
+                if is_served && !self.would_be_late(line, own) {
                     break;
                 }
                 match without.blocking_hold(&record, line, choice, now) {
@@ -181,7 +183,9 @@ impl Model {
                     (None, Some(own)) => self.any_of(&record, own, ids.len()),
                     _ => ids,
                 });
-                lines.push(granted(line, own, offered.quantity, units));
+                let mut granted = granted(line, own, offered.quantity, units);
+                granted.details = self.late_units(&line.item, own, granted.quantity);
+                lines.push(granted);
             }
         }
         let enough = match fulfilment {
@@ -216,7 +220,8 @@ impl Model {
         for line in &*hold.lines {
             let record = self.known(&line.item);
             let free = self.available(&record) + i128::from(line.quantity);
-            let kept = record.total - self.sold(&line.item) - without.held(&line.item) - free;
+            let sellable = record.total + i128::from(record.settings.oversell_allowance);
+            let kept = sellable - self.sold(&line.item) - without.held(&line.item) - free;
             without.record(&line.item).settings.safety_stock = u64::try_from(kept).expect("no oversold item");
         }
         without
@@ -345,12 +350,20 @@ impl Model {
             let count = u32::try_from(one.quantity).expect("no more than a line has");
             let stay = all.iter().filter(|unit| !go.contains(unit)).cloned().collect();
             let with = |units: Vec<LineUnit>| line.units.as_ref().map(|_| LineUnits::new(units).into());
-            parts.push(Line { requested: count, quantity: count, units: with(go), ..line.clone() });
+            let (late, late_that_stay) = super::backorders::split_late(line, count);
+            parts.push(Line {
+                requested: count,
+                quantity: count,
+                units: with(go),
+                details: late,
+                ..line.clone()
+            });
             if count < line.quantity {
                 left.push(Line {
                     requested: line.requested - count,
                     quantity: line.quantity - count,
                     units: with(stay),
+                    details: late_that_stay,
                     ..line.clone()
                 });
             }
@@ -413,6 +426,7 @@ impl Model {
                 match lines.iter_mut().find(|line| line.item == more.item) {
                     None => lines.push(more.clone()),
                     Some(line) => {
+                        line.details = super::backorders::add_late(line, more);
                         line.requested += more.requested;
                         line.quantity += more.quantity;
                         let units = line.units().iter().chain(more.units()).cloned().collect();
@@ -486,5 +500,6 @@ fn granted(line: &RequestedLine, own: Option<&Line>, quantity: u64, units: Optio
         returned: 0,
         sequence: 0,
         units,
+        details: None,
     }
 }

@@ -26,6 +26,9 @@ impl Model {
             unfulfilled,
         };
         let moved = select(&hold, &asked.selection, Pool::OnShelf, exceeds)?;
+        for (line, (count, _)) in hold.lines.iter().zip(&moved) {
+            self.expect_on_shelf(&line.item, *count)?;
+        }
         let mut lines = hold.lines.to_vec();
         for (line, (count, places)) in lines.iter_mut().zip(moved).filter(|(_, (count, _))| *count > 0) {
             line.fulfilled += count;
@@ -47,19 +50,15 @@ impl Model {
         };
         let exceeds = |item: ItemKey, requested, sold| Rejection::ReturnExceedsSold { item, requested, sold };
         let moved = select(&hold, &asked.selection, pool, exceeds)?;
+        if asked.disposition == Disposition::WriteOff {
+            for (line, (count, places)) in hold.lines.iter().zip(&moved) {
+                self.expect_on_shelf(&line.item, count - had_left(line, *count, places, pool))?;
+            }
+        }
         let mut lines = hold.lines.to_vec();
         let mut lost: Vec<(ItemKey, u32, Vec<Label>)> = Vec::new();
         for (line, (count, places)) in lines.iter_mut().zip(moved).filter(|(_, (count, _))| *count > 0) {
-            let on_shelf = line.quantity - line.returned - line.fulfilled;
-            line.fulfilled -= match (line.units.is_some(), pool) {
-                (true, _) => {
-                    let had_left = places.iter().filter(|place| line.units()[**place].fulfilled);
-                    u32::try_from(had_left.count()).expect("few units")
-                }
-                (false, Pool::OnShelf) => 0,
-                (false, Pool::WithBuyers) => count,
-                (false, Pool::Both) => count.saturating_sub(on_shelf),
-            };
+            line.fulfilled -= had_left(line, count, &places, pool);
             line.returned += count;
             self.count_line_transition(line, now, Some(&places));
             change_units(line, &places, |unit| unit.returned = true);
@@ -79,6 +78,19 @@ impl Model {
             }
         }
         Ok(hold)
+    }
+
+    /// Units that leave an item have to be on the shelf.
+    fn expect_on_shelf(&self, key: &ItemKey, count: u32) -> Result<(), Rejection> {
+        if count == 0 {
+            return Ok(());
+        }
+        let figures = self.item(key).expect("an item with sales").figures;
+        let (requested, on_hand) = (u64::from(count), figures.total_units - figures.fulfilled);
+        if requested > on_hand {
+            return Err(Rejection::ExceedsOnHand { item: key.clone(), requested, on_hand });
+        }
+        Ok(())
     }
 
     fn sold_hold(&mut self, id: stockhold_domain::ReservationId, now: Instant) -> Result<Hold, Rejection> {
@@ -109,6 +121,20 @@ impl Model {
             (Some(_), Some(seen)) => Ok(Some(count.on_hand + seen)),
             (None, _) => Ok(Some(count.on_hand)),
         }
+    }
+}
+
+/// How many of the units that come back had left the shelf.
+fn had_left(line: &Line, count: u32, places: &[usize], pool: Pool) -> u32 {
+    let on_shelf = line.quantity - line.returned - line.fulfilled;
+    match (line.units.is_some(), pool) {
+        (true, _) => {
+            let had_left = places.iter().filter(|place| line.units()[**place].fulfilled);
+            u32::try_from(had_left.count()).expect("few units")
+        }
+        (false, Pool::OnShelf) => 0,
+        (false, Pool::WithBuyers) => count,
+        (false, Pool::Both) => count.saturating_sub(on_shelf),
     }
 }
 

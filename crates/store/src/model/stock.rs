@@ -11,6 +11,7 @@ impl Model {
         if asked.total_units.is_some() && asked.shelf.is_some() {
             return Err(invalid("/on_hand"));
         }
+        super::backorders::expect_sound(asked)?;
         if asked.total_units.is_some_and(|total| total > limits::TOTAL_UNITS) {
             return Err(invalid("/total_units"));
         }
@@ -35,13 +36,16 @@ impl Model {
             }
             _ => return Err(invalid("/total_units")),
         };
+        let nothing = Settings::default();
+        let settings = settings(before.as_ref().map_or(&nothing, |item| &item.settings), asked);
+        self.expect_setting_that_fits(mode, &settings)?;
         let Some(before) = before else {
             self.records.push(Record {
                 key: asked.item.clone(),
                 mode,
                 total,
                 seats: Vec::new(),
-                settings: settings(&Settings::default(), asked),
+                settings,
                 version: now.micros().max(1).cast_unsigned(),
                 sequence: u64::from(mode == Mode::Counted),
                 at: now,
@@ -49,8 +53,7 @@ impl Model {
             });
             return Ok(self.item_reply(&asked.item, true));
         };
-        self.expect_room(&asked.item, total)?;
-        let settings = settings(&before.settings, asked);
+        self.expect_room(&asked.item, total, settings.oversell_allowance)?;
         if total != i128::from(before.figures.total_units) || settings != *before.settings {
             let record = self.record(&asked.item);
             record.total = total;
@@ -69,13 +72,15 @@ impl Model {
         if before.mode == Mode::Units {
             return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode: before.mode });
         }
+        let settings = self.settings_after(asked)?;
         let total = i128::from(before.figures.total_units) + i128::from(asked.delta);
         if total > i128::from(limits::TOTAL_UNITS) {
             return Err(invalid("/delta"));
         }
-        self.expect_room(&asked.item, total)?;
+        self.expect_room(&asked.item, total, settings.oversell_allowance)?;
         let record = self.record(&asked.item);
         record.total = total;
+        record.settings = settings;
         record.version += 1;
         self.turn(&asked.item, now);
         Ok(self.item_reply(&asked.item, false))
@@ -126,11 +131,12 @@ impl Model {
         if as_expected { Ok(()) } else { Err(Rejection::PreconditionFailed { version }) }
     }
 
-    /// A total may not fall below what is sold and held. Safety stock is not promised to anybody, so it does not
-    /// count.
-    fn expect_room(&self, key: &ItemKey, total: i128) -> Result<(), Rejection> {
+    /// A total with its allowance may not fall below what is sold and held, and the total not below what has left the shelf. Safety
+    /// stock is not promised to anybody, so it does not count.
+    fn expect_room(&self, key: &ItemKey, total: i128, allowance: u64) -> Result<(), Rejection> {
         let figures = self.item(key).expect("an item that exists").figures;
-        if total < i128::from(figures.confirmed_sold) + i128::from(figures.held) {
+        let promised = i128::from(figures.confirmed_sold) + i128::from(figures.held);
+        if total + i128::from(allowance) < promised || total < i128::from(figures.fulfilled) {
             return Err(Rejection::BelowCommitted {
                 confirmed_sold: figures.confirmed_sold,
                 held: figures.held,
@@ -155,6 +161,14 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     set(&mut after.max_hold, &asked.max_hold);
     set(&mut after.max_payment, &asked.max_payment);
     set(&mut after.metadata, &asked.metadata);
+    set(&mut after.sale_starts_at, &asked.sale_starts_at);
+    set(&mut after.sale_ends_at, &asked.sale_ends_at);
+    after.oversell_allowance = asked.oversell_allowance.unwrap_or(after.oversell_allowance);
+    if let Some(supplies) = &asked.incoming {
+        let mut supplies = supplies.to_vec();
+        supplies.sort_by_key(|supply| supply.available_from);
+        after.incoming = supplies.into();
+    }
     after
 }
 

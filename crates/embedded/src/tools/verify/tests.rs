@@ -229,7 +229,7 @@ fn an_item_that_the_index_took_in_the_middle_of_a_later_batch_adds_up() {
     let shop = Shop::new();
     let copy = shop.copy();
     let [first, last] = [1, 2].map(|adjusted| {
-        let change = StockChange::Adjusted { delta: 1, reason: label("found") };
+        let change = StockChange::Adjusted { delta: 1, reason: label("found"), supply_id: None };
         shop.stock(&shop.tins, change, |item| {
             item.version = shop.tins.version + adjusted;
             item.figures.sequence = shop.tins.figures.sequence + adjusted;
@@ -272,7 +272,7 @@ const IN_THE_LOG: [(&str, Forge); 18] = [
         shop.stock(&shop.tins, StockChange::Set, |item| item.version += 1)
     }),
     ("Adjusted { delta: 5", |shop| {
-        let change = StockChange::Adjusted { delta: 5, reason: label("found") };
+        let change = StockChange::Adjusted { delta: 5, reason: label("found"), supply_id: None };
         shop.stock(&shop.tins, change, |item| item.figures.total_units += 6)
     }),
     ("says total, held and sold", |shop| {
