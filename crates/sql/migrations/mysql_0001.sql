@@ -19,12 +19,9 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     active BIGINT NOT NULL,
     sequence BIGINT NOT NULL,
     decided_at BIGINT NOT NULL,
-    -- Not a figure that anything is added to, and not bounded by the rules.
-    safety_stock BIGINT UNSIGNED NOT NULL,
-    default_ttl BIGINT NULL,
-    max_hold BIGINT NULL,
-    max_payment BIGINT NULL,
-    metadata BLOB NULL,
+    oversell_allowance BIGINT NOT NULL,
+    -- All of its settings. No statement looks into them, so a new one needs no column.
+    settings BLOB NOT NULL,
     version BIGINT NOT NULL,
     paused TINYINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -33,11 +30,12 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     PRIMARY KEY (location, sku),
     CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
     CONSTRAINT stockhold_items_never_oversold
-        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
+        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units + oversell_allowance),
     CONSTRAINT stockhold_items_parts_within_sums CHECK (fulfilled >= 0 AND fulfilled <= confirmed_sold
+        AND fulfilled <= total_units
         AND held_under_payment >= 0 AND held_under_payment <= held),
     CONSTRAINT stockhold_items_active_within_held CHECK (active >= 0 AND active <= held),
-    CONSTRAINT stockhold_items_counted_up CHECK (sequence >= 1 AND version >= 1)
+    CONSTRAINT stockhold_items_counted_up CHECK (sequence >= 1 AND version >= 1 AND oversell_allowance >= 0)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. An id

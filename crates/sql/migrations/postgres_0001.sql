@@ -17,23 +17,20 @@ CREATE TABLE stockhold.items (
     active bigint NOT NULL,
     sequence bigint NOT NULL,
     decided_at bigint NOT NULL,
-    -- Not a figure that anything is added to, and not bounded by the rules.
-    safety_stock numeric(20) NOT NULL,
-    default_ttl bigint,
-    max_hold bigint,
-    max_payment bigint,
-    metadata bytea,
+    oversell_allowance bigint NOT NULL,
+    -- All of its settings. No statement looks into them, so a new one needs no column.
+    settings bytea NOT NULL,
     version bigint NOT NULL,
     paused boolean NOT NULL,
     created_at bigint NOT NULL,
     PRIMARY KEY (bucket, location, sku),
     CONSTRAINT items_mode CHECK (mode IN (0, 1)),
     CONSTRAINT items_never_oversold
-        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units),
-    CONSTRAINT items_parts_within_sums CHECK (fulfilled >= 0 AND fulfilled <= confirmed_sold
+        CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units + oversell_allowance),
+    CONSTRAINT items_parts_within_sums CHECK (fulfilled >= 0 AND fulfilled <= confirmed_sold AND fulfilled <= total_units
         AND held_under_payment >= 0 AND held_under_payment <= held),
     CONSTRAINT items_active_within_held CHECK (active >= 0 AND active <= held),
-    CONSTRAINT items_counted_up CHECK (sequence >= 1 AND version >= 1 AND safety_stock >= 0)
+    CONSTRAINT items_counted_up CHECK (sequence >= 1 AND version >= 1 AND oversell_allowance >= 0)
 ) WITH (fillfactor = 50);
 
 -- Lists of items, in order of location and SKU.

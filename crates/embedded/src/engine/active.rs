@@ -218,6 +218,7 @@ mod tests {
             returned: 0,
             sequence: 1,
             units: None,
+            details: None,
         };
         let (at, owner_id) = (Instant::from_micros(at), Label::new("owner").unwrap());
         Hold {

@@ -117,7 +117,8 @@ impl Ledger {
             return;
         }
         let before = core::mem::replace(&mut account.item.figures, after);
-        self.findings.extend(line_violations(change, hold, line, at, &before, &after));
+        let allowance = account.item.settings.oversell_allowance;
+        self.findings.extend(line_violations(change, hold, line, at, &before, &after, allowance));
     }
 
     /// Whether a line belongs to an item that was deleted after the reservation had ended.
@@ -157,7 +158,8 @@ impl Ledger {
                 .findings
                 .push(format!("{:?}: {change:?} of {} does not follow from {figures:?}", line.item, hold.id)),
         }
-        if is_oversold(figures) {
+        // Units with ids are never oversold.
+        if is_oversold(figures, 0) {
             self.findings.push(format!("{:?} is oversold: {figures:?}", line.item));
         }
     }

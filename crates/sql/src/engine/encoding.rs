@@ -3,7 +3,7 @@
 use super::db_error::DbError;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId};
+use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId, Settings};
 use stockhold_store::codec::{self, DecodeError, Reader};
 use stockhold_store::{EventRow, UNIT_HISTORY_LIMIT};
 
@@ -63,6 +63,18 @@ pub(crate) fn item_body(item: &Item) -> Vec<u8> {
 /// An item from its bytes.
 pub(crate) fn item_from(body: &[u8]) -> Result<Item, DbError> {
     whole(body, codec::item)
+}
+
+/// The settings of an item.
+pub(crate) fn settings_body(settings: &Settings) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    codec::put_settings(&mut bytes, settings);
+    bytes
+}
+
+/// The settings of an item from their bytes and from the column of the allowance, which the database checks.
+pub(crate) fn settings_from(body: &[u8], oversell_allowance: u64) -> Result<Settings, DbError> {
+    Ok(Settings { oversell_allowance, ..whole(body, codec::settings)? })
 }
 
 /// What a unit is like.

@@ -1,19 +1,19 @@
 //! How rows become values. All of them come as text, with the columns in the order that statements give. A row that makes no
 //! sense is damage, said aloud and never guessed around.
 
-use crate::engine::{DbError, Deadline, attributes_from};
+use crate::engine::{DbError, Deadline, attributes_from, settings_from};
 use core::fmt::Display;
 use core::str::FromStr;
 use mysql_async::{Row, Value};
 use std::sync::Arc;
 use stockhold_domain::{
     Instant, Item, ItemKey, Label, Mode, Place, Record, RecordKey, RecordKind, RecordValue, ReservationId,
-    Seconds, Settings, Status, StockCounters, Unit, UnitStatus,
+    Status, StockCounters, Unit, UnitStatus,
 };
 
 /// The columns of an item, in the order that [`item`] reads and the writes give.
 pub(super) const ITEM_COLUMNS: &str = "location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
-held_under_payment,active,sequence,decided_at,safety_stock,default_ttl,max_hold,max_payment,metadata,version,paused,created_at";
+held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at";
 
 /// The columns of a unit, in the order that [`unit`] reads.
 pub(super) const UNIT_COLUMNS: &str =
@@ -66,21 +66,6 @@ pub(super) fn label(row: &Row, column: usize) -> Result<Label, DbError> {
     Label::new(text(row, column)?).map_err(|error| wrong(row, column, error))
 }
 
-fn seconds(row: &Row, column: usize) -> Result<Option<Seconds>, DbError> {
-    if some_bytes(row, column)?.is_none() {
-        return Ok(None);
-    }
-    let value = figure(row, column)?;
-    Seconds::new(value).map(Some).map_err(|_| wrong(row, column, value))
-}
-
-fn metadata(row: &Row, column: usize) -> Result<Option<Arc<str>>, DbError> {
-    if some_bytes(row, column)?.is_none() {
-        return Ok(None);
-    }
-    text(row, column).map(|text| Some(Arc::from(text)))
-}
-
 /// A reservation's id.
 pub(super) fn id(row: &Row, column: usize) -> Result<ReservationId, DbError> {
     let bytes =
@@ -112,16 +97,10 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
             sequence: figure(row, 9)?,
             at: instant(row, 10)?,
         },
-        settings: Arc::new(Settings {
-            safety_stock: figure(row, 11)?,
-            default_ttl: seconds(row, 12)?,
-            max_hold: seconds(row, 13)?,
-            max_payment: seconds(row, 14)?,
-            metadata: metadata(row, 15)?,
-        }),
-        version: figure(row, 16)?,
-        paused: int(row, 17)? != 0,
-        created_at: instant(row, 18)?,
+        settings: Arc::new(settings_from(bytes(row, 12)?, figure(row, 11)?)?),
+        version: figure(row, 13)?,
+        paused: int(row, 14)? != 0,
+        created_at: instant(row, 15)?,
     })
 }
 

@@ -58,7 +58,7 @@ const fn read(step: StatementKind, head: &'static str, tail: &'static str) -> Bu
 }
 
 const FROM_ITEMS: &str = "SELECT location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
-held_under_payment,active,sequence,decided_at,safety_stock,default_ttl,max_hold,max_payment,metadata,version,paused,created_at \
+held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at \
 FROM stockhold_items FORCE INDEX (PRIMARY) WHERE (location,sku) IN (";
 const FROM_HOLDS: &str = "SELECT body FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
 

@@ -9,7 +9,7 @@ use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
     UnitRow, attributes_body, empty_counters, events_body, first_sku, further_skus, hold_body, key_body,
-    order_of,
+    order_of, settings_body,
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ const fn write(head: &'static str, tail: &'static str, affects: Option<usize>) -
 }
 
 const ITEMS: &str = "INSERT INTO stockhold_items (location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
-held_under_payment,active,sequence,decided_at,safety_stock,default_ttl,max_hold,max_payment,metadata,version,paused,created_at,\
+held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at,\
 serial) VALUES ";
 const INSERT_ITEMS: Bulk<Step> = Bulk { step: Step::Raced, ..write(ITEMS, "", None) };
 /// An upsert counts two for a row that it changed and one for a row that it made; `serial` changes always.
@@ -46,8 +46,7 @@ const UPDATE_ITEMS: Bulk<Step> = write(
     ITEMS,
     " ON DUPLICATE KEY UPDATE mode=VALUES(mode),total_units=VALUES(total_units),confirmed_sold=VALUES(confirmed_sold),\
 fulfilled=VALUES(fulfilled),held=VALUES(held),held_under_payment=VALUES(held_under_payment),active=VALUES(active),sequence=VALUES(sequence),decided_at=VALUES(decided_at),\
-safety_stock=VALUES(safety_stock),default_ttl=VALUES(default_ttl),max_hold=VALUES(max_hold),max_payment=VALUES(max_payment),metadata=VALUES(metadata),\
-version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
+oversell_allowance=VALUES(oversell_allowance),settings=VALUES(settings),version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
     Some(2),
 );
 const DELETE_ITEMS: Bulk<Step> = Bulk {
@@ -298,15 +297,9 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
         figures.active,
         figures.sequence,
         figures.at.micros(),
-        settings.safety_stock
+        settings.oversell_allowance
     );
-    option(text, settings.default_ttl, |text, seconds| int(text, seconds.get()));
-    text.push(',');
-    option(text, settings.max_hold, |text, seconds| int(text, seconds.get()));
-    text.push(',');
-    option(text, settings.max_payment, |text, seconds| int(text, seconds.get()));
-    text.push(',');
-    option(text, settings.metadata.as_deref(), |text, metadata| hex(text, metadata.as_bytes()));
+    hex(text, &settings_body(settings));
     let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());
 }
 

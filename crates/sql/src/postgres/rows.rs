@@ -1,12 +1,12 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
-use crate::engine::{DbError, Deadline, attributes_from, key_bucket};
+use crate::engine::{DbError, Deadline, attributes_from, key_bucket, settings_from};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
     Instant, Item, ItemKey, KeyHash, Label, Mode, Place, Record, RecordKey, RecordKind, RecordValue,
-    ReservationId, Seconds, Settings, Status, StockCounters, Unit, UnitStatus, bucket_of,
+    ReservationId, Status, StockCounters, Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -157,18 +157,6 @@ pub(super) fn figure(row: &Row, column: &str) -> Result<u64, DbError> {
     u64::try_from(value).map_err(|_| DbError::InvariantViolated(format!("an item's {column} is {value}")))
 }
 
-fn safety_stock(row: &Row) -> Result<u64, DbError> {
-    let text: &str = row.try_get("safety_stock")?;
-    text.parse().map_err(|_| DbError::InvariantViolated(format!("an item's safety stock is {text}")))
-}
-
-fn seconds(row: &Row, column: &str) -> Result<Option<Seconds>, DbError> {
-    let value: Option<i64> = row.try_get(column)?;
-    let Some(value) = value else { return Ok(None) };
-    let valid = u64::try_from(value).ok().and_then(|value| Seconds::new(value).ok());
-    valid.map(Some).ok_or_else(|| DbError::InvariantViolated(format!("an item's {column} is {value}")))
-}
-
 pub(super) fn instant(row: &Row, column: &str) -> Result<Instant, DbError> {
     Ok(Instant::from_micros(row.try_get(column)?))
 }
@@ -176,14 +164,6 @@ pub(super) fn instant(row: &Row, column: &str) -> Result<Instant, DbError> {
 fn label(row: &Row, column: &str) -> Result<Label, DbError> {
     let text: &str = row.try_get(column)?;
     Label::new(text).map_err(|error| DbError::InvariantViolated(format!("an item's {column} {error}")))
-}
-
-fn metadata(row: &Row) -> Result<Option<Arc<str>>, DbError> {
-    let bytes: Option<&[u8]> = row.try_get("metadata")?;
-    let text = bytes.map(core::str::from_utf8).transpose();
-    Ok(text
-        .map_err(|_| DbError::InvariantViolated("an item's metadata is no UTF-8".to_owned()))?
-        .map(Arc::from))
 }
 
 /// An item from its row.
@@ -205,13 +185,7 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
             sequence: figure(row, "sequence")?,
             at: instant(row, "decided_at")?,
         },
-        settings: Arc::new(Settings {
-            safety_stock: safety_stock(row)?,
-            default_ttl: seconds(row, "default_ttl")?,
-            max_hold: seconds(row, "max_hold")?,
-            max_payment: seconds(row, "max_payment")?,
-            metadata: metadata(row)?,
-        }),
+        settings: Arc::new(settings_from(row.try_get("settings")?, figure(row, "oversell_allowance")?)?),
         version: figure(row, "version")?,
         paused: row.try_get("paused")?,
         created_at: instant(row, "created_at")?,

@@ -95,7 +95,7 @@ pub const PLANS: [ExpectedPlan; 23] = [
 macro_rules! item_columns {
     () => {
         "location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment, active, sequence,
-         decided_at, safety_stock::text AS safety_stock, default_ttl, max_hold, max_payment, metadata, version, paused, created_at"
+         decided_at, oversell_allowance, settings, version, paused, created_at"
     };
 }
 
@@ -139,16 +139,13 @@ macro_rules! update_items {
         "WITH done AS (
             UPDATE stockhold.items i
             SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold,
-                fulfilled = n.fulfilled, held = n.held, held_under_payment = n.held_under_payment, active = n.active, sequence = n.sequence, decided_at = n.decided_at, safety_stock = n.safety_stock,
-                default_ttl = n.default_ttl, max_hold = n.max_hold, max_payment = n.max_payment, metadata = n.metadata, version = n.version,
-                paused = n.paused, created_at = n.created_at
+                fulfilled = n.fulfilled, held = n.held, held_under_payment = n.held_under_payment, active = n.active, sequence = n.sequence, decided_at = n.decided_at,
+                oversell_allowance = n.oversell_allowance, settings = n.settings, version = n.version, paused = n.paused, created_at = n.created_at
             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
                 $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
-                $13::text[]::numeric[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[],
-                $19::boolean[], $20::bigint[])
+                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
                 AS n (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment,
-                    active, sequence, decided_at, safety_stock, default_ttl, max_hold, max_payment, metadata, version,
-                    paused, created_at)
+                    active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at)
             WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku
             RETURNING 1
         )"
@@ -395,11 +392,10 @@ statements! {
 
     insert_items: "
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
-            held_under_payment, active, sequence, decided_at, safety_stock, default_ttl, max_hold, max_payment, metadata,
-            version, paused, created_at)
+            held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[]::numeric[],
-            $14::bigint[], $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[], $19::boolean[], $20::bigint[])";
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
+            $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])";
     update_items: concat!(update_items!(), all_are_done!());
     // All of a batch have the same new entry in their histories.
     insert_holds: "

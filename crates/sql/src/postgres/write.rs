@@ -5,7 +5,7 @@ use super::errors::db_error_at_commit;
 use super::rows::{self, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
-    further_skus, hold_body, key_body, key_bucket, order_of, packed_events_body,
+    further_skus, hold_body, key_body, key_bucket, order_of, packed_events_body, settings_body,
 };
 use core::future::{Future, poll_fn};
 use core::pin::pin;
@@ -154,11 +154,8 @@ struct ItemRows<'a> {
     active: Vec<i64>,
     sequences: Vec<i64>,
     decided_at: Vec<i64>,
-    safety_stock: Vec<String>,
-    default_ttls: Vec<Option<i64>>,
-    max_holds: Vec<Option<i64>>,
-    max_payments: Vec<Option<i64>>,
-    metadata: Vec<Option<&'a [u8]>>,
+    oversell_allowances: Vec<i64>,
+    settings: Vec<Vec<u8>>,
     versions: Vec<i64>,
     paused: Vec<bool>,
     created_at: Vec<i64>,
@@ -179,11 +176,8 @@ impl<'a> ItemRows<'a> {
             rows.active.push(stored(figures.active)?);
             rows.sequences.push(stored(figures.sequence)?);
             rows.decided_at.push(figures.at.micros());
-            rows.safety_stock.push(settings.safety_stock.to_string());
-            rows.default_ttls.push(settings.default_ttl.map(|seconds| i64::from(seconds.get())));
-            rows.max_holds.push(settings.max_hold.map(|seconds| i64::from(seconds.get())));
-            rows.max_payments.push(settings.max_payment.map(|seconds| i64::from(seconds.get())));
-            rows.metadata.push(settings.metadata.as_deref().map(str::as_bytes));
+            rows.oversell_allowances.push(stored(settings.oversell_allowance)?);
+            rows.settings.push(settings_body(settings));
             rows.versions.push(stored(*version)?);
             rows.paused.push(*paused);
             rows.created_at.push(created_at.micros());
@@ -192,7 +186,7 @@ impl<'a> ItemRows<'a> {
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let columns: [&(dyn ToSql + Sync); 17] = [
+        let columns: [&(dyn ToSql + Sync); 14] = [
             &self.modes,
             &self.total_units,
             &self.confirmed_sold,
@@ -202,11 +196,8 @@ impl<'a> ItemRows<'a> {
             &self.active,
             &self.sequences,
             &self.decided_at,
-            &self.safety_stock,
-            &self.default_ttls,
-            &self.max_holds,
-            &self.max_payments,
-            &self.metadata,
+            &self.oversell_allowances,
+            &self.settings,
             &self.versions,
             &self.paused,
             &self.created_at,

@@ -73,8 +73,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     drop(bench.connect());
     bench.session.run(
         "INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
-             held_under_payment, active, sequence, decided_at, safety_stock, version, paused, created_at)
-         SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 1, false, 0 FROM generate_series(1, 20000) n;
+             held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at)
+         SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, '', 1, false, 0 FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, history, body)
          SELECT n % 1024, gen_random_uuid(), 0, 0, (n % 100)::text, (n % 100)::text, '12345678', ''
          FROM generate_series(1, 20000) n;

@@ -11,10 +11,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, Closing, Disposition, Event, EventId, Fingerprint, Hold, HoldChange, HoldDetails,
-    HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineChange, LineUnit,
-    LineUnits, Mode, MovedUnits, OptionalTerms, Origin, Parties, Payment, PaymentState, Place, Record,
-    RecordChange, RecordKey, RecordKind, RecordValue, RequestId, ReservationId, ReserveTerms, Scope, Seconds,
-    Settings, Status, StockChange, StockCounters, Trace, Transition, Unit, UnitStatus, limits,
+    HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineChange, LineDetails,
+    LineUnit, LineUnits, Mode, MovedUnits, OptionalTerms, Origin, Parties, Payment, PaymentState, Place,
+    Record, RecordChange, RecordKey, RecordKind, RecordValue, RequestId, ReservationId, ReserveTerms, Scope,
+    Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit, UnitStatus,
+    limits,
 };
 
 /// Records of each kind.
@@ -92,6 +93,10 @@ impl Any {
             figures: self.figures(),
             settings: Arc::new(Settings {
                 safety_stock: self.number(),
+                oversell_allowance: self.number(),
+                sale_starts_at: self.maybe(Self::instant),
+                sale_ends_at: self.maybe(Self::instant),
+                incoming: (0..self.0.below(3)).map(|_| self.supply()).collect(),
                 default_ttl: self.maybe(Self::seconds),
                 max_hold: self.maybe(Self::seconds),
                 max_payment: self.maybe(Self::seconds),
@@ -112,7 +117,16 @@ impl Any {
             returned: self.small(),
             sequence: self.number(),
             units: None,
+            details: self.maybe(Self::line_details).and_then(LineDetails::some),
         }
+    }
+
+    fn line_details(&mut self) -> LineDetails {
+        LineDetails { backordered: self.small(), promised_at: self.maybe(Self::instant) }
+    }
+
+    fn supply(&mut self) -> Supply {
+        Supply { id: self.label(), quantity: self.number(), available_from: self.instant() }
     }
 
     fn line_units(&mut self) -> LineUnits {
@@ -315,7 +329,11 @@ impl Any {
                     3 => StockChange::Deleted,
                     1 => StockChange::UnitsAdded((0..self.0.below(5)).map(|_| self.added()).collect()),
                     2 => StockChange::UnitsRetired((0..self.0.below(4)).map(|_| self.label()).collect()),
-                    _ => StockChange::Adjusted { delta: self.number().cast_signed(), reason: self.label() },
+                    _ => StockChange::Adjusted {
+                        delta: self.number().cast_signed(),
+                        reason: self.label(),
+                        supply_id: self.maybe(Self::label),
+                    },
                 };
                 Transition::Stock { change, item: self.item() }
             }

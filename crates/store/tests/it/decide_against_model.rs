@@ -9,7 +9,9 @@ use stockhold_domain::{
     Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, LocationLimits, Outcome, Pool, Seconds,
     Status, decide,
 };
-use stockhold_store::conformance::{ChangeKind, ChangeOp, Op, OpContext, Random, START, TTLS, maker};
+use stockhold_store::conformance::{
+    ChangeKind, ChangeOp, Op, OpContext, Random, START, TTLS, TermsOp, maker,
+};
 use stockhold_store::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 
 /// How a clock moves before a command.
@@ -78,6 +80,12 @@ fn op() -> impl Strategy<Value = Op> {
             }),
         2 => (0..4_u8, -6..7_i8, expected(), key())
             .prop_map(|(item, delta, expected, key)| Op::AdjustStock { item, delta, expected, key }),
+        2 => (0..4_u8, option::of(0..6_u8), option::of((0..3_u8, 0..16_u8)), option::of(0..4_u8)).prop_map(
+            |(item, allowance, window, supplies)| Op::Terms(TermsOp::Set { item, allowance, window, supplies })
+        ),
+        1 => (0..4_u8, -3..7_i8, 0..4_u8, key()).prop_map(
+            |(item, delta, supply, key)| Op::Terms(TermsOp::Receive { item, delta, supply, key })
+        ),
         2 => (0..4_u8, expected(), key())
             .prop_map(|(item, expected, key)| Op::DeleteItem { item, expected, key }),
         1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use stockhold_domain::{
     AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BestAvailable, ClosePayment, Command,
-    Confirm, DeleteItem, Disposition, Extend, Fulfil, Fulfilment, IfExpired, ItemKey, Label, Merge, Mode,
-    NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, RecordChange, RecordKey, RecordKind,
+    Confirm, DeleteItem, Disposition, Extend, Fulfil, Fulfilment, IfExpired, Instant, ItemKey, Label, Merge,
+    Mode, NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, RecordChange, RecordKey, RecordKind,
     RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
-    ReturnFrom, SaleSelection, Scope, SetRecord, SetSale, SetStock, ShelfCount, Split, Transfer,
+    ReturnFrom, SaleSelection, Scope, SetRecord, SetSale, SetStock, ShelfCount, Split, Supply, Transfer,
     UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
@@ -292,6 +292,14 @@ fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
     );
 }
 
+fn at(micros: i64) -> Instant {
+    Instant::from_micros(micros)
+}
+
+fn supply(id: &str, quantity: u64, from: i64) -> Supply {
+    Supply { id: label(id), quantity, available_from: at(from) }
+}
+
 #[expect(clippy::too_many_lines, reason = "one row for each field")]
 fn stock(table: &mut Table) {
     let key = item("default", "a");
@@ -301,6 +309,10 @@ fn stock(table: &mut Table) {
         shelf: None,
         mode: None,
         safety_stock: None,
+        oversell_allowance: None,
+        sale_starts_at: Patch::Keep,
+        sale_ends_at: Patch::Keep,
+        incoming: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -319,6 +331,16 @@ fn stock(table: &mut Table) {
             ("counted", &|asked| asked.mode = Some(Mode::Counted)),
             ("units", &|asked| asked.mode = Some(Mode::Units)),
             ("safety stock", &|asked| asked.safety_stock = Some(1)),
+            ("allowance", &|asked| asked.oversell_allowance = Some(1)),
+            ("start", &|asked| asked.sale_starts_at = Patch::Set(at(1))),
+            ("no start", &|asked| asked.sale_starts_at = Patch::Clear),
+            ("end", &|asked| asked.sale_ends_at = Patch::Set(at(1))),
+            ("no end", &|asked| asked.sale_ends_at = Patch::Clear),
+            ("no supplies", &|asked| asked.incoming = Some([].into())),
+            ("a supply", &|asked| asked.incoming = Some([supply("a", 1, 1)].into())),
+            ("another supply", &|asked| asked.incoming = Some([supply("b", 1, 1)].into())),
+            ("a larger supply", &|asked| asked.incoming = Some([supply("a", 2, 1)].into())),
+            ("a later supply", &|asked| asked.incoming = Some([supply("a", 1, 2)].into())),
             ("default ttl", &|asked| asked.default_ttl = Patch::Set(seconds(1))),
             ("no default ttl", &|asked| asked.default_ttl = Patch::Clear),
             ("longest hold", &|asked| asked.max_hold = Patch::Set(seconds(1))),
@@ -338,7 +360,8 @@ fn stock(table: &mut Table) {
             ("versions", &|asked| asked.expected = Some(Precondition::VersionIn([1, 2].into()))),
         ],
     );
-    let base = AdjustStock { item: key.clone(), delta: 1, reason: label("a"), expected: None };
+    let base =
+        AdjustStock { item: key.clone(), delta: 1, reason: label("a"), supply_id: None, expected: None };
     table.add(
         "adjust",
         &base,
@@ -348,6 +371,7 @@ fn stock(table: &mut Table) {
             ("delta", &|asked| asked.delta = 2),
             ("the other way", &|asked| asked.delta = -1),
             ("reason", &|asked| asked.reason = label("b")),
+            ("supply", &|asked| asked.supply_id = Some(label("a"))),
             ("version", &|asked| asked.expected = Some(Precondition::version(1))),
         ],
     );

@@ -282,7 +282,9 @@ impl Recount {
         at: usize,
         after: StockCounters,
     ) {
-        let Some(before) = self.items.get(&line.item).map(|item| item.figures) else {
+        let known = self.items.get(&line.item);
+        let known = known.map(|item| (item.figures, item.settings.oversell_allowance));
+        let Some((before, allowance)) = known else {
             // A line that came back before its item was deleted.
             if change.effect(hold, line, at) == CounterEffect::default() {
                 return;
@@ -290,7 +292,7 @@ impl Recount {
             self.find(format!("reservation {} names {:?}, which is not there", hold.id, line.item));
             return;
         };
-        for what in ledger::line_violations(change, hold, line, at, &before, &after) {
+        for what in ledger::line_violations(change, hold, line, at, &before, &after, allowance) {
             self.find(what);
         }
         if let Some(item) = self.items.get_mut(&line.item) {

@@ -100,7 +100,7 @@ fn asked_too_much<'a>(batch: &[&'a PlannedCommand], state: &LoadedState) -> Vec<
         }
     }
     let short = |(key, sum): (_, u64)| {
-        let there = state.item(key).ok()??.available();
+        let there = state.item(key).ok()??.available_now();
         Some((key, sum.checked_sub(there).filter(|short| *short > 0)?))
     };
     asked_for.into_iter().filter_map(short).collect()

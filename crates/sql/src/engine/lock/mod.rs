@@ -91,7 +91,7 @@ impl LockedBatch {
     /// The policy for late arrivals.
     pub(crate) fn join_policy(&self) -> JoinPolicy<'_> {
         let counted = self.locked.rows.items.iter().filter(|item| item.mode == Mode::Counted);
-        let there = counted.map(|item| (&item.key, item.available())).collect();
+        let there = counted.map(|item| (&item.key, item.available_now())).collect();
         JoinPolicy { lock_set: &self.lock_plan.lock_set, there }
     }
 

@@ -99,7 +99,7 @@ pub(super) fn what_does_not_add_up_is_nobodys_store<S: Shop + Send>(shop: &mut S
         if !std::mem::replace(&mut meddled, true) {
             // By a thread of its own: this one runs the copy.
             std::thread::scope(|scope| {
-                scope.spawn(|| shop.sql("UPDATE {t}items SET safety_stock = 3"));
+                scope.spawn(|| shop.sql("UPDATE {t}items SET oversell_allowance = 3"));
             });
         }
     });

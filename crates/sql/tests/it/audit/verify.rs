@@ -55,7 +55,7 @@ pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
 const DRIFTS: [(&str, &[&str], &str); 26] = [
     ("UPDATE {t}items SET held = held + 1 WHERE held > 0", &["items"], "its events lead to"),
     ("UPDATE {t}items SET total_units = total_units + 1", &["items"], "its events lead to"),
-    ("UPDATE {t}items SET safety_stock = 3", &["items"], "other settings"),
+    ("UPDATE {t}items SET oversell_allowance = 3", &["items"], "other settings"),
     ("DELETE FROM {t}items", &["items"], "is not there"),
     ("UPDATE {t}holds SET status = 1 WHERE status = 0", &["holds"], "what it is found by"),
     ("UPDATE {t}holds SET sku = 'x'", &["holds"], "what it is found by"),

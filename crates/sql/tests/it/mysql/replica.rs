@@ -48,7 +48,7 @@ impl Scene {
 
     fn shown(&self) -> (u64, u64) {
         let item = item(&*self.store, &self.item).expect("the item");
-        (item.figures.held, item.settings.safety_stock)
+        (item.figures.held, item.settings.oversell_allowance)
     }
 
     fn reserve(&mut self) {
@@ -64,7 +64,7 @@ impl Scene {
     fn read_until_the_replica_answers(&self, sign: u64) {
         let mut session = self.of_replica();
         session.wait_for("SELECT COUNT(*) FROM stockhold_items");
-        session.run(&format!("UPDATE stockhold_items SET safety_stock = {sign}"));
+        session.run(&format!("UPDATE stockhold_items SET oversell_allowance = {sign}"));
         self.until("the replica answers", |shown| shown.1 == sign);
     }
 

@@ -96,7 +96,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     for filled in [false, true] {
         if filled {
             bench.session.run(
-                "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, NULL, 1, 0, 0, 1
+                "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, '', 1, 0, 0, 1
                      FROM seq_1_to_20000;
                  INSERT INTO stockhold_holds SELECT UNHEX(MD5(seq)), 0, 0, seq % 100, seq % 100, '12345678', ''
                      FROM seq_1_to_20000;
