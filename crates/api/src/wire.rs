@@ -144,6 +144,12 @@ pub struct Line {
     /// Units that came back after the sale.
     #[serde(default)]
     pub returned_quantity: u64,
+    /// Units that were not there when they were granted.
+    #[serde(default)]
+    pub backordered_quantity: u64,
+    /// When they are expected.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub promised_at: Option<Instant>,
     /// Which units, where they have ids.
     #[serde(default)]
     pub units: Vec<LineUnit>,
@@ -189,8 +195,14 @@ pub struct Item {
     pub held_under_payment: u64,
     /// Units kept from sale.
     pub safety_stock: u64,
-    /// Available units.
+    /// Units that may be held and sold beyond the total.
+    pub oversell_allowance: u64,
+    /// Units that are.
+    pub backordered: u64,
+    /// Available units, the allowance included.
     pub available: u64,
+    /// Available units that are there.
+    pub available_now: u64,
     /// Active reservations with a line on the item.
     pub active_reservations: u64,
     /// Whether its sale is paused.
@@ -205,6 +217,15 @@ pub struct Item {
     pub max_hold_seconds: Option<u32>,
     /// How long payment windows may keep a hold.
     pub max_payment_seconds: Option<u32>,
+    /// When its sale begins.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub sale_starts_at: Option<Instant>,
+    /// When its sale ends.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub sale_ends_at: Option<Instant>,
+    /// Deliveries that are expected.
+    #[serde(default)]
+    pub incoming: Vec<Supply>,
     /// When it was created.
     #[serde(deserialize_with = "form::time")]
     pub created_at: Instant,
@@ -213,6 +234,18 @@ pub struct Item {
     pub updated_at: Instant,
     /// The caller's own data.
     pub metadata: Option<serde_json::Value>,
+}
+
+/// A delivery that is expected.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Supply {
+    /// Which delivery.
+    pub supply_id: String,
+    /// Units that it brings.
+    pub quantity: u64,
+    /// When its units can leave the shelf.
+    #[serde(deserialize_with = "form::time", serialize_with = "form::put_time")]
+    pub available_from: Instant,
 }
 
 /// An item's availability.
@@ -226,6 +259,8 @@ pub struct Availability {
     pub location: String,
     /// Available units.
     pub available: u64,
+    /// Available units that are there.
+    pub available_now: u64,
     /// Active reservations with a line on the item.
     pub active_reservations: u64,
     /// Units in active reservations.
@@ -377,6 +412,18 @@ pub struct Stock {
     /// Units kept from sale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_stock: Option<u64>,
+    /// Units that may be held and sold beyond the total.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oversell_allowance: Option<u64>,
+    /// When the sale begins.
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::time_setting")]
+    pub sale_starts_at: Patch<Instant>,
+    /// When the sale ends.
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::time_setting")]
+    pub sale_ends_at: Patch<Instant>,
+    /// The deliveries that are expected, in place of those that were.
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub incoming: Patch<Vec<Supply>>,
     /// Time to live of a hold that names none, in seconds.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
     pub default_ttl_seconds: Patch<u32>,
@@ -448,6 +495,21 @@ mod form {
     ) -> Result<S::Ok, S::Error> {
         match setting {
             Patch::Set(value) => to.serialize_some(value),
+            Patch::Clear | Patch::Keep => to.serialize_none(),
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn put_time<S: serde::Serializer>(at: &Instant, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&crate::encode::time(*at))
+    }
+
+    pub(super) fn time_setting<S: serde::Serializer>(
+        setting: &Patch<Instant>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match setting {
+            Patch::Set(at) => put_time(at, to),
             Patch::Clear | Patch::Keep => to.serialize_none(),
         }
     }

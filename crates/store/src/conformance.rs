@@ -9,6 +9,7 @@ mod case_context;
 
 mod amend_races;
 mod amends;
+mod backorders;
 mod baskets;
 mod change_keys;
 mod changed_lists;
@@ -136,6 +137,7 @@ pub fn cases() -> Vec<Case> {
     [
         amend_races::CASES,
         amends::CASES,
+        backorders::CASES,
         baskets::CASES,
         change_keys::CASES,
         changed_lists::CASES,

@@ -5,7 +5,8 @@ use super::Invalid;
 use super::explain::explain;
 use super::field::{
     Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, ModeWord, Overlap,
-    PaymentTtl, Quantity, Rate, ReturnFromWord, Stock, Text, Time, Together, Ttl, given, setting,
+    PaymentTtl, Quantity, Rate, ReturnFromWord, Stock, SupplyQuantity, Text, Time, Together, Ttl, given,
+    setting,
 };
 use super::metadata::Metadata;
 use super::terms::body_with_terms;
@@ -187,6 +188,14 @@ pub(super) struct StockBody {
     pub(super) mode: Option<ModeWord>,
     #[serde(default, deserialize_with = "given")]
     pub(super) safety_stock: Option<Stock>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) oversell_allowance: Option<Stock>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) sale_starts_at: Patch<Time>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) sale_ends_at: Patch<Time>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) incoming: Patch<Vec<JsonObject<SupplyBody>>>,
     #[serde(default, deserialize_with = "setting")]
     pub(super) default_ttl_seconds: Patch<Ttl>,
     #[serde(default, deserialize_with = "setting")]
@@ -199,9 +208,20 @@ pub(super) struct StockBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct SupplyBody {
+    pub(super) supply_id: Text,
+    pub(super) quantity: SupplyQuantity,
+    pub(super) available_from: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct AdjustBody<'a> {
     pub(super) delta: Delta,
-    pub(super) reason: Text,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) reason: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) supply_id: Option<Text>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }

@@ -1,9 +1,9 @@
 //! One command of `POST /v1/commands`: the fields of all commands, and which of them each command has.
 
-use super::body::LineBody;
+use super::body::{LineBody, SupplyBody};
 use super::field::{
     Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, ModeWord, PaymentTtl,
-    Quantity, ReturnFromWord, Stock, Text, Together, Ttl, Version, given, setting,
+    Quantity, ReturnFromWord, Stock, Text, Time, Together, Ttl, Version, given, setting,
 };
 use super::metadata::Metadata;
 use super::reservation::{self, SaleLines};
@@ -14,9 +14,8 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use stockhold_domain::{
-    AdjustStock, Amend, ClosePayment, Command, Confirm, Extend, Fulfil, ItemKey, Merge, OpenPayment,
-    OptionalTerms, Patch, Precondition, Release, ReservationId, Reserve, ReserveTerms, Return, SetStock,
-    Split, Transfer,
+    Amend, ClosePayment, Command, Confirm, Extend, Fulfil, ItemKey, Merge, OpenPayment, OptionalTerms, Patch,
+    Precondition, Release, ReservationId, Reserve, ReserveTerms, Return, SetStock, Split, Transfer,
 };
 
 /// Declares the commands in one table: the word of each, and its fields.
@@ -67,10 +66,10 @@ ops! {
     Fulfil "fulfil" ["reservation_id" "lines" "units" "idempotency_key"]
     Return "return" ["reservation_id" "lines" "units" "from" "disposition" "reason" "idempotency_key"]
     SetStock "set_stock" [
-        "sku" "location" "total_units" "on_hand" "fulfilled_units_seen" "mode" "safety_stock" "default_ttl_seconds"
-        "max_hold_seconds" "max_payment_seconds" "metadata" "if_version"
+        "sku" "location" "total_units" "on_hand" "fulfilled_units_seen" "mode" "safety_stock" "oversell_allowance"
+        "sale_starts_at" "sale_ends_at" "incoming" "default_ttl_seconds" "max_hold_seconds" "max_payment_seconds" "metadata" "if_version"
     ]
-    AdjustStock "adjust_stock" ["sku" "location" "delta" "reason" "if_version" "idempotency_key"]
+    AdjustStock "adjust_stock" ["sku" "location" "delta" "reason" "supply_id" "if_version" "idempotency_key"]
 }
 
 impl<'de> Deserialize<'de> for Op {
@@ -181,7 +180,9 @@ command_body! {
     fulfilled_units_seen: Stock,
     mode: ModeWord,
     safety_stock: Stock,
+    oversell_allowance: Stock,
     delta: Delta,
+    supply_id: Text,
     ;
     customer_id: Text,
     session_id: Text,
@@ -189,6 +190,9 @@ command_body! {
     default_ttl_seconds: Ttl,
     max_hold_seconds: Ttl,
     max_payment_seconds: PaymentTtl,
+    sale_starts_at: Time,
+    sale_ends_at: Time,
+    incoming: Vec<JsonObject<SupplyBody>>,
 }
 
 impl CommandBody<'_> {
@@ -232,12 +236,12 @@ pub(super) fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
     let key = body.idempotency_key.take();
     let command = match op {
         Op::SetStock => set_stock(body)?,
-        Op::AdjustStock => Command::AdjustStock(AdjustStock {
-            item: body.item()?,
-            expected: body.expected(),
-            delta: required(body.delta, "/delta")?.0,
-            reason: required(body.reason, "/reason")?.0,
-        }),
+        Op::AdjustStock => {
+            let (item, expected) = (body.item()?, body.expected());
+            let delta = required(body.delta, "/delta")?.0;
+            let adjust = super::adjust_stock(item, expected, delta, body.reason, body.supply_id)?;
+            Command::AdjustStock(adjust)
+        }
         _ => on_reservation(body)?,
     };
     Ok(super::keyed(command, key))
@@ -284,6 +288,10 @@ fn set_stock(body: CommandBody<'_>) -> Result<Command, Invalid> {
         total_units: body.total_units.map(|units| units.0),
         mode: body.mode.map(|mode| mode.0),
         safety_stock: body.safety_stock.map(|units| units.0),
+        oversell_allowance: body.oversell_allowance.map(|units| units.0),
+        sale_starts_at: body.sale_starts_at.map(|time| time.0),
+        sale_ends_at: body.sale_ends_at.map(|time| time.0),
+        incoming: super::supplies(body.incoming)?,
         default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
         max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
         max_payment: body.max_payment_seconds.map(|ttl| ttl.0),

@@ -104,6 +104,17 @@ field! {
 }
 
 field! {
+    /// Units that a delivery brings.
+    SupplyQuantity(u64), deserialize_u64, "a whole number from 1 to 1,000,000,000,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<SupplyQuantity, E> {
+        if !(1..=stockhold_domain::limits::TOTAL_UNITS).contains(&number) {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(SupplyQuantity(number))
+    }
+}
+
+field! {
     /// Units that arrived or left.
     Delta(i64), deserialize_i64, "a whole number of at most 64 bits other than 0, negative for units that left",
     fn visit_i64<E: Error>(self, number: i64) -> Result<Delta, E> {
@@ -193,11 +204,13 @@ field! {
 
 field! {
     /// An instant, in any offset from UTC. Fractions of a microsecond are cut.
-    Time(Instant), deserialize_str, "a time like 2027-01-31T12:00:00Z (RFC 3339)",
+    Time(Instant), deserialize_str, "a time like 2027-01-31T12:00:00Z (RFC 3339), from 1970 on",
     fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-        let read = text.parse::<jiff::Timestamp>();
-        read.map(|at| Time(Instant::from_micros(at.as_microsecond())))
-            .map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+        let micros = text.parse::<jiff::Timestamp>().ok().map(|at| at.as_microsecond());
+        micros
+            .filter(|micros| *micros >= 0)
+            .map(|micros| Time(Instant::from_micros(micros)))
+            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

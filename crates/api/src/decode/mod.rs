@@ -38,14 +38,14 @@ pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units}
 
 use units::LineUnits;
 
-use body::{AdjustBody, BasketBody, LineBody, ReserveBody, SaleBody, StockBody};
-use field::Stock;
+use body::{AdjustBody, BasketBody, LineBody, ReserveBody, SaleBody, StockBody, SupplyBody};
+use field::{JsonObject, Stock, Text};
 use std::borrow::Cow;
 use std::sync::LazyLock;
-use stockhold_domain::limits::BASKET_LINES;
+use stockhold_domain::limits::{BASKET_LINES, SUPPLIES};
 use stockhold_domain::{
-    AdjustStock, Basket, BasketError, Command, DeleteItem, FieldError, ItemKey, Label, RequestedLine,
-    Reserve, ReserveTerms, Scope, SetSale, SetStock, ShelfCount,
+    AdjustStock, Basket, BasketError, Command, DeleteItem, FieldError, ItemKey, Label, Patch, Precondition,
+    RequestedLine, Reserve, ReserveTerms, Scope, SetSale, SetStock, ShelfCount, Supply,
 };
 
 /// Longest body of most routes in bytes.
@@ -232,6 +232,10 @@ pub fn set_stock(
         total_units: body.total_units.map(|units| units.0),
         mode: body.mode.map(|mode| mode.0),
         safety_stock: body.safety_stock.map(|units| units.0),
+        oversell_allowance: body.oversell_allowance.map(|units| units.0),
+        sale_starts_at: body.sale_starts_at.map(|time| time.0),
+        sale_ends_at: body.sale_ends_at.map(|time| time.0),
+        incoming: supplies(body.incoming)?,
         default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
         max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
         max_payment: body.max_payment_seconds.map(|ttl| ttl.0),
@@ -263,9 +267,43 @@ pub fn adjust<'a>(
 ) -> Result<Keyed<'a>, Invalid> {
     let target = both(item(sku, query), header::expected(if_match.map(Match::If)));
     let ((item, expected), body) = both(target, body::read::<AdjustBody<'a>>(body))?;
-    let command =
-        Command::AdjustStock(AdjustStock { item, delta: body.delta.0, reason: body.reason.0, expected });
-    Ok(keyed(command, body.idempotency_key))
+    let adjust = adjust_stock(item, expected, body.delta.0, body.reason, body.supply_id)?;
+    Ok(keyed(Command::AdjustStock(adjust), body.idempotency_key))
+}
+
+/// A delivery that arrives needs no other reason.
+fn adjust_stock(
+    item: ItemKey,
+    expected: Option<Precondition>,
+    delta: i64,
+    reason: Option<Text>,
+    supply_id: Option<Text>,
+) -> Result<AdjustStock, Invalid> {
+    let supply_id = supply_id.map(|text| text.0);
+    let reason = match reason {
+        Some(reason) => reason.0,
+        None if supply_id.is_some() => RECEIVED.clone(),
+        None => return Err(Invalid::new("/reason", "is required, or supply_id for a delivery that arrived")),
+    };
+    Ok(AdjustStock { item, delta, reason, supply_id, expected })
+}
+
+/// The deliveries that a body lists; `null` means none.
+fn supplies(incoming: Patch<Vec<JsonObject<SupplyBody>>>) -> Result<Option<Box<[Supply]>>, Invalid> {
+    let supply = |JsonObject(body): JsonObject<SupplyBody>| Supply {
+        id: body.supply_id.0,
+        quantity: body.quantity.0,
+        available_from: body.available_from.0,
+    };
+    Ok(match incoming {
+        Patch::Keep => None,
+        Patch::Clear => Some([].into()),
+        Patch::Set(supplies) if supplies.len() > SUPPLIES => {
+            let detail = format!("must have at most {SUPPLIES} deliveries, and has {}", supplies.len());
+            return Err(Invalid::new("/incoming", detail));
+        }
+        Patch::Set(supplies) => Some(supplies.into_iter().map(supply).collect()),
+    })
 }
 
 /// `DELETE /v1/inventory/{sku}?location=`, with the value of `If-Match`.
@@ -296,10 +334,16 @@ pub fn sale(query: Option<&str>) -> Result<Scope, Invalid> {
     Ok(location.map_or(Scope::Everything, Scope::Location))
 }
 
-static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| match Label::new(Label::DEFAULT_LOCATION) {
-    Ok(label) => label,
-    Err(error) => unreachable!("the default location {error}"),
-});
+static DEFAULT_LOCATION: LazyLock<Label> = LazyLock::new(|| constant(Label::DEFAULT_LOCATION));
+/// The reason of an adjustment that says only which delivery arrived.
+static RECEIVED: LazyLock<Label> = LazyLock::new(|| constant("received"));
+
+fn constant(text: &str) -> Label {
+    match Label::new(text) {
+        Ok(label) => label,
+        Err(error) => unreachable!("the label {text:?} {error}"),
+    }
+}
 
 /// A wish for units of one item.
 fn single(item: ItemKey, wish: LineUnits) -> Result<Basket, Invalid> {

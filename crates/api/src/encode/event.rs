@@ -2,7 +2,7 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{item, keys, put_related, status, text_of, units};
+use super::{item, keys, put_line_details, put_related, status, text_of, units};
 use crate::EventType;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
@@ -35,9 +35,10 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             });
             match change {
                 StockChange::Set | StockChange::Deleted => {}
-                StockChange::Adjusted { delta, reason } => {
+                StockChange::Adjusted { delta, reason, supply_id } => {
                     object.raw("delta", &delta.to_string());
                     object.text("reason", reason.as_str());
+                    object.optional_text("supply_id", supply_id.as_ref().map(Label::as_str));
                 }
                 StockChange::UnitsAdded(all) => units::new(object.value("units"), all),
                 StockChange::UnitsRetired(units) => {
@@ -214,6 +215,7 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
     }
+    put_line_details(&mut object, line);
     if line.units.is_some() {
         units::of_line(object.value("units"), line.units());
     }

@@ -108,10 +108,22 @@ fn line(out: &mut Vec<u8>, line: &Line) {
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
     }
+    put_line_details(&mut object, line);
     if line.units.is_some() {
         units::of_line(object.value("units"), line.units());
     }
     object.close();
+}
+
+/// Members that few lines have.
+fn put_line_details(object: &mut Object<'_>, line: &Line) {
+    let Some(details) = &line.details else { return };
+    if details.backordered > 0 {
+        object.number("backordered_quantity", u64::from(details.backordered));
+    }
+    if let Some(at) = details.promised_at {
+        object.time("promised_at", at);
+    }
 }
 
 fn text_of(object: &mut Object<'_>, key: &ItemKey) {
@@ -141,7 +153,10 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     object.number("held_units", item.figures.held);
     object.number("held_under_payment", item.figures.held_under_payment);
     object.number("safety_stock", item.settings.safety_stock);
+    object.number("oversell_allowance", item.settings.oversell_allowance);
+    object.number("backordered", item.figures.backordered());
     object.number("available", item.available());
+    object.number("available_now", item.available_now());
     object.number("active_reservations", item.figures.active);
     object.flag("paused", item.paused);
     if item.mode == Mode::Counted {
@@ -156,6 +171,22 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     }
     if let Some(longest) = item.settings.max_payment {
         object.number("max_payment_seconds", u64::from(longest.get()));
+    }
+    for (name, at) in
+        [("sale_starts_at", item.settings.sale_starts_at), ("sale_ends_at", item.settings.sale_ends_at)]
+    {
+        if let Some(at) = at {
+            object.time(name, at);
+        }
+    }
+    if !item.settings.incoming.is_empty() {
+        array(object.value("incoming"), &item.settings.incoming, |out, supply| {
+            let mut object = Object::open(out);
+            object.text("supply_id", supply.id.as_str());
+            object.number("quantity", supply.quantity);
+            object.time("available_from", supply.available_from);
+            object.close();
+        });
     }
     object.time("created_at", item.created_at);
     object.time("updated_at", item.figures.at);
@@ -172,6 +203,7 @@ pub fn availability(out: &mut Vec<u8>, item: &Item, as_of: Instant) {
     object.text("sku", item.key.sku());
     object.text("location", item.key.location());
     object.number("available", item.available());
+    object.number("available_now", item.available_now());
     object.number("active_reservations", item.figures.active);
     object.number("held_units", item.figures.held);
     if item.mode == Mode::Counted {

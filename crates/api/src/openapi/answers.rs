@@ -6,7 +6,9 @@ use super::schema::{
     time, units, uuid, word,
 };
 use serde_json::{Value, json};
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, POSITION, RELATED_RESERVATIONS, SECTIONS};
+use stockhold_domain::limits::{
+    BASKET_LINES, LINE_QUANTITY, POSITION, RELATED_RESERVATIONS, SECTIONS, SUPPLIES,
+};
 
 /// All of them, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -15,6 +17,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationLine", line()),
         ("Payment", payment()),
         ("Item", item()),
+        ("Supply", super::requests::supply()),
         ("Availability", availability()),
         ("Sale", sale()),
         ("PausedScope", paused_scope()),
@@ -136,11 +139,35 @@ fn line() -> Value {
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),
             ),
+            backordered(),
+            promised(),
             maybe(
                 "units",
                 array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which, as they were granted."),
             ),
         ],
+    )
+}
+
+/// Units of a line that were not there when it got them.
+pub(super) fn backordered() -> super::schema::Member {
+    maybe(
+        "backordered_quantity",
+        quantity(
+            "Units that were not there when the line got them, which the item's `oversell_allowance` permits; absent when \
+             all were. A line that loses units loses these first.",
+        ),
+    )
+}
+
+/// When they are expected.
+pub(super) fn promised() -> super::schema::Member {
+    maybe(
+        "promised_at",
+        time(
+            "The first date by which the item's `incoming` deliveries covered its backorder when the line got its latest \
+             backordered units; absent when they did not.",
+        ),
     )
 }
 
@@ -262,8 +289,8 @@ fn seat_attributes() -> Value {
 
 fn item() -> Value {
     object(
-        "One SKU at one location, with its stock figures. `available` is `total_units` − `confirmed_sold` − \
-         `held_units` − `safety_stock`, never below 0.",
+        "One SKU at one location, with its stock figures. `available` is `total_units` + `oversell_allowance` − \
+         `confirmed_sold` − `held_units` − `safety_stock`, never below 0.",
         vec![
             always("sku", label("What is sold.")),
             always("location", label("Where it is stocked.")),
@@ -282,7 +309,13 @@ fn item() -> Value {
                 units("Those of `held_units` whose reservation has an open payment window."),
             ),
             always("safety_stock", units("Units kept from sale.")),
-            always("available", units("Units that a reserve can have now.")),
+            always(
+                "oversell_allowance",
+                units("Units that may be held and sold beyond the total, before they are there."),
+            ),
+            always("backordered", units("Units that are held and sold beyond the total.")),
+            always("available", units("Units that a reserve can have now, the allowance included.")),
+            always("available_now", units("Units that a reserve can have now and that are there.")),
             always("active_reservations", counter("Active reservations with a line on the item.")),
             always(
                 "paused",
@@ -298,6 +331,12 @@ fn item() -> Value {
             maybe(
                 "max_payment_seconds",
                 seconds("How long payment windows may keep a hold, if the item has a limit of its own."),
+            ),
+            maybe("sale_starts_at", time("When its sale begins. Before, a reserve is refused.")),
+            maybe("sale_ends_at", time("When its sale ends. From then on, a reserve is refused.")),
+            maybe(
+                "incoming",
+                array(named("Supply"), 1, SUPPLIES, "Deliveries that are expected, in order of their dates."),
             ),
             always("created_at", time("When it was created.")),
             always("updated_at", time("When its figures last changed.")),
@@ -320,6 +359,7 @@ fn availability() -> Value {
                 its expiry a moment later it may be too low.",
                 ),
             ),
+            always("available_now", units("Those of them that are there: without the `oversell_allowance`.")),
             always("active_reservations", counter("Active reservations with a line on the item.")),
             always("held_units", units("Units in active reservations.")),
             maybe("sequence", counter("Transitions of the item so far.")),

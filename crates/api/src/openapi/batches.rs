@@ -3,8 +3,9 @@
 use super::operation::Operation;
 use super::problems;
 use super::requests::{
-    PARTIES, adjust_members, amend_members, at_least_one, basket, confirm_members, merge_members, parties,
-    payment_members, return_members, sale_members, single, split_members, stock_members, ttl, with_count,
+    ADJUSTMENT, PARTIES, adjust_members, amend_members, at_least_one, basket, confirm_members, merge_members,
+    parties, payment_members, return_members, sale_members, single, split_members, stock_members, ttl,
+    with_count,
 };
 use super::reservations::example;
 use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
@@ -18,7 +19,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 26] = [
+const REFUSALS: [Reason; 28] = [
     Reason::InvalidRequest,
     Reason::Forbidden,
     Reason::UnknownItem,
@@ -34,6 +35,8 @@ const REFUSALS: [Reason; 26] = [
     Reason::PaymentInProgress,
     Reason::SplitExceedsHeld,
     Reason::FulfilExceedsSold,
+    Reason::FulfilExceedsOnHand,
+    Reason::UnknownSupply,
     Reason::ReturnExceedsSold,
     Reason::PreconditionFailed,
     Reason::ExtensionLimit,
@@ -182,7 +185,10 @@ fn commands_by_name() -> Vec<(&'static str, Value)> {
         ),
         (
             "AdjustStockCommand",
-            on_item("adjust_stock", "Change an item's total by a difference.", adjust_members()),
+            at_least_one(
+                on_item("adjust_stock", "Change an item's total by a difference.", adjust_members()),
+                ADJUSTMENT,
+            ),
         ),
     ]
 }

@@ -250,6 +250,8 @@ fn line() -> Value {
                 "returned_quantity",
                 quantity("Units that came back after the sale; absent when none did."),
             ),
+            super::answers::backordered(),
+            super::answers::promised(),
             maybe("units", array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which.")),
         ],
     )

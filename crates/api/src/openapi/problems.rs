@@ -176,6 +176,8 @@ fn own(reason: Reason) -> Vec<Member> {
             always("scope", super::schema::word(&["item", "location", "everything"], "What is paused.")),
             maybe("sku", label_schema("The item's SKU, when an item is paused.")),
             maybe("location", label_schema("The location, when it or an item there is paused.")),
+            maybe("starts_at", time("When the sale of the item begins, if it has not begun.")),
+            maybe("ended_at", time("When the sale of the item ended, if it has.")),
             not_reacquired(),
         ],
         Reason::ReservationExpired => vec![always("expires_at", time("The deadline that has passed."))],
@@ -250,6 +252,15 @@ fn own(reason: Reason) -> Vec<Member> {
                 ),
             ),
         ],
+        Reason::FulfilExceedsOnHand => vec![
+            sku(),
+            location(),
+            always("requested_quantity", counter("Units that would leave the shelf.")),
+            always("on_hand", units("Units on the shelf.")),
+        ],
+        Reason::UnknownSupply => {
+            vec![sku(), location(), always("supply_id", label_schema("The delivery."))]
+        }
         Reason::TooLarge => vec![always("limit", counter("Bytes that a body may have here."))],
         Reason::HeadersTooLarge => {
             vec![always("limit", counter("Bytes that the request line and the headers may have."))]
@@ -387,6 +398,12 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::FulfilExceedsSold => {
             let item = item_key("default", "tea");
             Rejection::FulfilExceedsSold { item, requested: 5, unfulfilled: 2 }.into()
+        }
+        Reason::FulfilExceedsOnHand => {
+            Rejection::ExceedsOnHand { item: item_key("default", "tea"), requested: 5, on_hand: 3 }.into()
+        }
+        Reason::UnknownSupply => {
+            Rejection::UnknownSupply { item: item_key("default", "tea"), supply_id: label("po-89") }.into()
         }
         Reason::ReservationNotConfirmed => Rejection::ReservationNotConfirmed(id()).into(),
         Reason::ReturnExceedsSold => {

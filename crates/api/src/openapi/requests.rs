@@ -2,13 +2,13 @@
 
 use super::schema::{
     Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, nullable,
-    quantity, seconds, units, uuid, with, word,
+    quantity, seconds, time, units, uuid, with, word,
 };
 use serde_json::{Value, json};
 use stockhold_domain::limits::{
     ATTRIBUTES, BASKET_LINES, BASKET_UNITS, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_MAX_PAYMENT_SECONDS,
     DEFAULT_PAYMENT_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS, MERGE_SOURCES, PAYMENT_CEILING_SECONDS,
-    POSITION, SECTIONS, TOTAL_UNITS, UNITS_AT_ONCE,
+    POSITION, SECTIONS, SUPPLIES, TOTAL_UNITS, UNITS_AT_ONCE,
 };
 
 /// All of them, by name.
@@ -133,6 +133,9 @@ fn keyed(description: &str, mut members: Vec<Member>) -> Value {
 
 /// The members of a transfer: one of them at least.
 pub(super) const PARTIES: &[&str] = &["owner_id", "customer_id", "session_id"];
+
+/// What an adjustment says beside its difference: one of them at least.
+pub(super) const ADJUSTMENT: &[&str] = &["reason", "supply_id"];
 
 /// An object that has at least one of these members.
 pub(super) fn at_least_one(mut object: Value, members: &[&str]) -> Value {
@@ -405,6 +408,37 @@ pub(super) fn stock_members() -> Vec<Member> {
             )),
         ),
         maybe(
+            "oversell_allowance",
+            units(&format!(
+                "Units that may be held and sold beyond the total, before they are there. Counted items only. Not below what is \
+                 backordered. {settable} A new item has 0."
+            )),
+        ),
+        maybe(
+            "sale_starts_at",
+            nullable(time(&format!(
+                "When the sale begins: before, a reserve is refused. {settable} {unset}"
+            ))),
+        ),
+        maybe(
+            "sale_ends_at",
+            nullable(time(&format!(
+                "When the sale ends: from then on, a reserve is refused. After `sale_starts_at`. {settable} {unset}"
+            ))),
+        ),
+        maybe(
+            "incoming",
+            nullable(array(
+                named("Supply"),
+                0,
+                SUPPLIES,
+                &format!(
+                    "Deliveries that are expected, each `supply_id` once, in place of those that were. Lines that are \
+                     backordered are promised for their dates. Counted items only. {settable} {unset}"
+                ),
+            )),
+        ),
+        maybe(
             "default_ttl_seconds",
             nullable(seconds(&format!(
                 "Time to live of a hold that names none, in seconds; more than the longest hold counts as that. \
@@ -439,7 +473,7 @@ fn own_data() -> Value {
 }
 
 fn adjust() -> Value {
-    closed("By how much the total moves, and why.", adjust_members())
+    at_least_one(closed("By how much the total moves, and why.", adjust_members()), ADJUSTMENT)
 }
 
 /// The members that adjust an item.
@@ -451,7 +485,30 @@ pub(super) fn adjust_members() -> Vec<Member> {
     });
     vec![
         always("delta", delta),
-        always("reason", label("Why, for the record: a delivery, breakage, a count.")),
+        maybe(
+            "reason",
+            label("Why, for the record: a delivery, breakage, a count. Required without `supply_id`."),
+        ),
+        maybe(
+            "supply_id",
+            label(
+                "The delivery of the item's `incoming` that arrived. `delta` is added to the total and subtracted from the \
+                 delivery, which is removed when nothing is left of it. Then `delta` is at least 1, and `reason` is \
+                 `received` by default.",
+            ),
+        ),
         maybe("idempotency_key", key()),
     ]
+}
+
+/// A delivery that is expected, in requests and answers.
+pub(super) fn supply() -> Value {
+    closed(
+        "A delivery that is expected.",
+        vec![
+            always("supply_id", label("Which delivery.")),
+            always("quantity", integer(1, TOTAL_UNITS, "Units that it brings.")),
+            always("available_from", time("When its units can leave the shelf.")),
+        ],
+    )
 }

@@ -8,7 +8,7 @@ use stockhold_domain::{
     Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldDetails, HoldTerms, Instant, Item,
     ItemKey, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Payment, PaymentState, Place,
     Pool, RequestId, ReservationId, ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters,
-    Trace, Transition, Unit, UnitStatus,
+    Supply, Trace, Transition, Unit, UnitStatus,
 };
 use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
@@ -101,6 +101,7 @@ fn line(location: &str, sku: &str, quantity: u32, sequence: u64) -> Line {
         returned: 0,
         sequence,
         units: None,
+        details: None,
     }
 }
 
@@ -236,9 +237,13 @@ pub(super) fn item() -> Item {
         },
         settings: Arc::new(Settings {
             safety_stock: 5,
+            oversell_allowance: 10,
             default_ttl: seconds(300),
             max_hold: seconds(1_800),
             max_payment: None,
+            sale_starts_at: None,
+            sale_ends_at: None,
+            incoming: [Supply { id: label("po-88"), quantity: 24, available_from: at(604_800) }].into(),
             metadata: Some(r#"{"shelf":"B4"}"#.into()),
         }),
         version: 4,

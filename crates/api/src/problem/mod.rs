@@ -14,7 +14,7 @@ pub use reason::Reason;
 use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
 use std::fmt::Write;
 use stockhold_domain::{
-    Instant, ItemKey, Label, Mode, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus,
+    Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus,
 };
 use stockhold_service::{CredentialFault, KeyId, MissingPermission};
 use stockhold_store::Failure;
@@ -73,6 +73,19 @@ enum Fields {
         confirmed_sold: u64,
         held: u64,
         units: u64,
+    },
+    SaleWindow {
+        item: ItemKey,
+        window: SaleWindow,
+    },
+    OnHand {
+        item: ItemKey,
+        requested: u64,
+        on_hand: u64,
+    },
+    Supply {
+        item: ItemKey,
+        supply_id: Label,
     },
     Version(u64),
     Limit(u64),

@@ -57,6 +57,7 @@ reasons! {
     UnknownItem "unknown_item" 404 false "No such item"
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
     UnknownUnit "unknown_unit" 404 false "No such unit"
+    UnknownSupply "unknown_supply" 404 false "No such delivery"
     UnknownKey "unknown_key" 404 false "No such API key"
     UnknownRoute "unknown_route" 404 false "No such path"
     MethodNotAllowed "method_not_allowed" 405 false "The path does not take this method"
@@ -73,6 +74,7 @@ reasons! {
     SplitExceedsHeld "split_exceeds_held" 409 false "More would be split off than is held"
     ReservationNotConfirmed "reservation_not_confirmed" 409 false "The reservation was never confirmed"
     FulfilExceedsSold "fulfil_exceeds_sold" 409 false "More would be fulfilled than was sold"
+    FulfilExceedsOnHand "fulfil_exceeds_on_hand" 409 false "More would leave the shelf than is on it"
     ReturnExceedsSold "return_exceeds_sold" 409 false "More would be returned than was sold"
     ExtensionLimit "extension_limit" 409 false "The deadline can't be later"
     BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
@@ -117,7 +119,9 @@ impl Reason {
             Rejection::TtlTooLong { .. } => Self::TtlTooLong,
             Rejection::ModeMismatch { .. } => Self::ModeMismatch,
             Rejection::UnknownItem(_) => Self::UnknownItem,
-            Rejection::SalePaused(_) => Self::SalePaused,
+            Rejection::SalePaused(_) | Rejection::OutsideSaleWindow { .. } => Self::SalePaused,
+            Rejection::ExceedsOnHand { .. } => Self::FulfilExceedsOnHand,
+            Rejection::UnknownSupply { .. } => Self::UnknownSupply,
             Rejection::QuantityLimit { .. } => Self::QuantityLimit,
             Rejection::UnitsUnavailable(_) => Self::UnitsUnavailable,
             Rejection::UnknownUnit { .. } => Self::UnknownUnit,

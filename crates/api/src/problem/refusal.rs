@@ -5,7 +5,8 @@ use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
 use stockhold_domain::{
-    Instant, ItemKey, Label, Mode, Rejection, ReservationId, Scope, Shortage, UnavailableUnits, UnitStatus,
+    Instant, ItemKey, Label, Mode, Rejection, ReservationId, SaleWindow, Scope, Shortage, UnavailableUnits,
+    UnitStatus,
 };
 
 impl From<Rejection> for Problem {
@@ -25,6 +26,19 @@ impl From<Rejection> for Problem {
             Rejection::ModeMismatch { item, mode } => (other_mode(&item, mode), Fields::Mode(item, mode)),
             Rejection::UnknownItem(items) => (unknown_items(&items), Fields::Items(items)),
             Rejection::SalePaused(scope) => (paused(&scope), Fields::Scope(scope)),
+            Rejection::OutsideSaleWindow { item, window } => {
+                (not_on_sale(&item, window), Fields::SaleWindow { item, window })
+            }
+            Rejection::ExceedsOnHand { item, requested, on_hand } => {
+                (more_than_on_hand(&item, requested, on_hand), Fields::OnHand { item, requested, on_hand })
+            }
+            Rejection::UnknownSupply { item, supply_id } => {
+                let item_named = named(&item);
+                let detail = format!(
+                    "No delivery \"{supply_id}\" is expected of {item_named}. `incoming` of the item lists those that are."
+                );
+                (detail, Fields::Supply { item, supply_id })
+            }
             Rejection::QuantityLimit { item, requested, limit } => (
                 too_many(item.as_ref(), requested, limit),
                 Fields::Quantity { item, requested, limit },
@@ -148,8 +162,8 @@ fn below_committed(confirmed_sold: u64, held: u64, total_units: u64) -> String {
     let least = grouped(confirmed_sold.saturating_add(held));
     let (sold, held, total) = (units(confirmed_sold), units(held), grouped(total_units));
     format!(
-        "Sold: {sold}, held: {held}, so the total can't be below {least}. It stays at {total}. Set {least} or more, or release \
-         reservations first."
+        "Sold: {sold}, held: {held}, so the total and the oversell allowance together can't be below {least}, and the total \
+         not below what has left the shelf. The total stays at {total}. Set more, or release reservations first."
     )
 }
 
@@ -189,6 +203,28 @@ fn paused(scope: &Scope) -> String {
     format!(
         "{what} is paused. No new reservations are made until it is resumed. Existing ones can be confirmed, extended \
          and released."
+    )
+}
+
+fn not_on_sale(item: &ItemKey, window: SaleWindow) -> String {
+    let item = named(item);
+    match window {
+        SaleWindow::NotStarted(at) => {
+            format!("The sale of {item} begins at {}. Try again then.", time(at))
+        }
+        SaleWindow::Ended(at) => format!(
+            "The sale of {item} ended at {}. No new reservations are made. Existing ones can be confirmed, extended and \
+             released.",
+            time(at)
+        ),
+    }
+}
+
+fn more_than_on_hand(item: &ItemKey, requested: u64, on_hand: u64) -> String {
+    let (requested, item, on_hand) = (units(requested), named(item), grouped(on_hand));
+    format!(
+        "{requested} of {item} would leave the shelf, but only {on_hand} are on it: the others are backordered. Move \
+         {on_hand} or fewer, or receive the delivery first."
     )
 }
 

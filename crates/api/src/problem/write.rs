@@ -3,7 +3,7 @@
 use super::{Fields, Problem};
 use crate::encode::json::{Object, array, put_text};
 use crate::encode::{mode_name, put_scope, status_name};
-use stockhold_domain::{ItemKey, Label, RequestId, Shortage, UnavailableUnits};
+use stockhold_domain::{ItemKey, Label, RequestId, SaleWindow, Shortage, UnavailableUnits};
 use stockhold_service::MissingPermission;
 
 impl Problem {
@@ -94,6 +94,23 @@ impl Fields {
                 object.number("confirmed_sold", *confirmed_sold);
                 object.number("held_units", *held);
                 object.number("unit_count", *units);
+            }
+            Self::SaleWindow { item, window } => {
+                object.word("scope", "item");
+                put_key(object, item);
+                match window {
+                    SaleWindow::NotStarted(at) => object.time("starts_at", *at),
+                    SaleWindow::Ended(at) => object.time("ended_at", *at),
+                }
+            }
+            Self::OnHand { item, requested, on_hand } => {
+                put_key(object, item);
+                object.number("requested_quantity", *requested);
+                object.number("on_hand", *on_hand);
+            }
+            Self::Supply { item, supply_id } => {
+                put_key(object, item);
+                object.text("supply_id", supply_id.as_str());
             }
             Self::Version(version) => object.number("version", *version),
             Self::Limit(limit) => object.number("limit", *limit),

@@ -261,7 +261,12 @@ pub(super) const FULFIL: RouteSpec = RouteSpec {
         idempotency key: a fulfil of a quantity that is repeated without a key is applied twice.",
     body: optional_lines("FulfilRequest"),
     responses: &[reservation("The reservation.")],
-    own_reasons: &[Reason::UnknownReservation, Reason::ReservationNotConfirmed, Reason::FulfilExceedsSold],
+    own_reasons: &[
+        Reason::UnknownReservation,
+        Reason::ReservationNotConfirmed,
+        Reason::FulfilExceedsSold,
+        Reason::FulfilExceedsOnHand,
+    ],
     ..CHANGE
 };
 
@@ -274,7 +279,12 @@ pub(super) const RETURN_UNITS: RouteSpec = RouteSpec {
         is applied twice.",
     body: lines("ReturnRequest"),
     responses: &[reservation("The reservation.")],
-    own_reasons: &[Reason::UnknownReservation, Reason::ReservationNotConfirmed, Reason::ReturnExceedsSold],
+    own_reasons: &[
+        Reason::UnknownReservation,
+        Reason::ReservationNotConfirmed,
+        Reason::ReturnExceedsSold,
+        Reason::FulfilExceedsOnHand,
+    ],
     ..CHANGE
 };
 

@@ -74,9 +74,9 @@ routes! {
         tag: Tag::Inventory,
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
-            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds` or `metadata`. A count of the shelf is sent as \
-            `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total can't be lower than the units that are \
-            sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
+            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming` or \
+            `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total \
+            and `oversell_allowance` together can't be lower than the units that are sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
             creation in microseconds since 1970. Setting the current values again changes nothing.",
         body: required("StockRequest"),
         preconditions: Preconditions::IfMatchOrAbsent,
@@ -130,14 +130,15 @@ routes! {
         tag: Tag::Inventory,
         summary: "Adjust an item's stock",
         description: "Changes the total by a difference: a delivery, breakage, a count. The total can't go below the units \
-            that are sold and held. Send an idempotency key: an adjustment that is repeated without a key is applied twice.",
+            that are sold and held. With `supply_id`, a delivery of the item's `incoming` has arrived. Send an idempotency key: an \
+            adjustment that is repeated without a key is applied twice.",
         body: required("AdjustRequest"),
         idempotency_key: true,
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch, Reason::BelowCommitted],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownSupply, Reason::ModeMismatch, Reason::BelowCommitted],
     }
     DeleteItem Delete "/v1/inventory/{sku}" "delete_item" {
         metric: "delete_item",

@@ -204,6 +204,9 @@ pub enum Command {
         delta: i64,
         /// Why.
         reason: String,
+        /// The expected delivery that arrived.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        supply_id: Option<String>,
         /// The idempotency key.
         #[serde(skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,

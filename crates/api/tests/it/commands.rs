@@ -3,9 +3,9 @@
 use crate::samples::{ID, id, key, label};
 use stockhold_api::decode::{self, Keyed, Match};
 use stockhold_domain::{
-    AdjustStock, Basket, Command, Confirm, Disposition, Extend, Fulfilment, IfExpired, Label, Mode,
+    AdjustStock, Basket, Command, Confirm, Disposition, Extend, Fulfilment, IfExpired, Instant, Label, Mode,
     OptionalTerms, Patch, Precondition, Release, RequestedLine, Reserve, ReserveTerms, Return, SaleSelection,
-    Scope, Seconds, SetSale, SetStock,
+    Scope, Seconds, SetSale, SetStock, Supply,
 };
 
 fn seconds(n: u64) -> Seconds {
@@ -155,6 +155,10 @@ fn what_operators_do() {
         shelf: None,
         mode: None,
         safety_stock: None,
+        oversell_allowance: None,
+        sale_starts_at: Patch::Keep,
+        sale_ends_at: Patch::Keep,
+        incoming: None,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -187,9 +191,37 @@ fn what_operators_do() {
         max_hold: Patch::Clear,
         max_payment: Patch::Keep,
         metadata: Patch::Clear,
-        ..bare
+        ..bare.clone()
     };
     assert_eq!(command, Command::SetStock(less));
+    let body = br#"{"oversell_allowance":2,"sale_starts_at":"2027-01-31T12:00:00Z","sale_ends_at":null,
+        "incoming":[{"supply_id":"po-1","quantity":4,"available_from":"2027-02-01T00:00:00+01:00"}]}"#;
+    let command = decode::set_stock("tea", None, None, body).unwrap();
+    let at = |seconds: i64| Instant::from_micros(seconds * 1_000_000);
+    let terms = SetStock {
+        total_units: None,
+        oversell_allowance: Some(2),
+        sale_starts_at: Patch::Set(at(1_801_396_800)),
+        sale_ends_at: Patch::Clear,
+        incoming: Some([Supply { id: label("po-1"), quantity: 4, available_from: at(1_801_436_400) }].into()),
+        ..bare.clone()
+    };
+    assert_eq!(command, Command::SetStock(terms));
+    let command = decode::set_stock("tea", None, None, br#"{"incoming":null}"#).unwrap();
+    assert!(matches!(command, Command::SetStock(SetStock { incoming: Some(none), .. }) if none.is_empty()));
+    for (field, value) in [
+        ("oversell_allowance", "null"),
+        ("oversell_allowance", "1000000000001"),
+        ("sale_starts_at", "\"tomorrow\""),
+        ("incoming", "{}"),
+        ("incoming", "[7]"),
+        ("incoming", r#"[{"supply_id":"a","quantity":1}]"#),
+        ("incoming", r#"[{"supply_id":"a","quantity":-1,"available_from":"2027-02-01T00:00:00Z"}]"#),
+    ] {
+        let body = format!(r#"{{"{field}":{value}}}"#);
+        let invalid = decode::set_stock("tea", None, None, body.as_bytes()).unwrap_err();
+        assert!(invalid.errors[0].pointer.starts_with(&format!("/{field}")), "{body}: {invalid:?}");
+    }
     for field in ["total_units", "mode", "safety_stock"] {
         let body = format!(r#"{{"{field}":null}}"#);
         let invalid = decode::set_stock("tea", None, None, body.as_bytes()).unwrap_err();
@@ -204,8 +236,21 @@ fn what_operators_do() {
         let body = format!(r#"{{"delta":{delta},"reason":"count"}}"#);
         let Keyed { command, .. } = decode::adjust("tea", None, None, body.as_bytes()).unwrap();
         let (item, reason) = (key("default", "tea"), label("count"));
-        assert_eq!(command, Command::AdjustStock(AdjustStock { item, delta, reason, expected: None }));
+        assert_eq!(
+            command,
+            Command::AdjustStock(AdjustStock { item, delta, reason, supply_id: None, expected: None })
+        );
     }
+    for (body, reason) in [
+        (r#"{"delta":3,"supply_id":"po-1"}"#, "received"),
+        (r#"{"delta":3,"supply_id":"po-1","reason":"early"}"#, "early"),
+    ] {
+        let Keyed { command, .. } = decode::adjust("tea", None, None, body.as_bytes()).unwrap();
+        let Command::AdjustStock(adjust) = command else { panic!("{command:?}") };
+        assert_eq!((adjust.supply_id, adjust.reason), (Some(label("po-1")), label(reason)));
+    }
+    let invalid = decode::adjust("tea", None, None, br#"{"delta":3}"#).unwrap_err();
+    assert_eq!(*invalid.errors[0].pointer, *"/reason");
 
     let sale = |scope, paused, reason| Command::SetSale(SetSale { scope, paused, reason });
     assert_eq!(decode::set_sale(None, b"", true).unwrap(), sale(Scope::Everything, true, None));

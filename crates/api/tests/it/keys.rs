@@ -65,7 +65,10 @@ fn requests_that_are_wrong() {
             ("/x", "is not known"),
             ("/name", "must not be empty"),
             ("/scopes", "must be an array, found \"x\""),
-            ("/expires_at", "must be a time like 2027-01-31T12:00:00Z (RFC 3339), found \"tomorrow\""),
+            (
+                "/expires_at",
+                "must be a time like 2027-01-31T12:00:00Z (RFC 3339), from 1970 on, found \"tomorrow\"",
+            ),
             ("/rate_limit/per_second", "must be a whole number from 1 to 1,000,000, found 0"),
             ("/digest", "is not a field here"),
         ],

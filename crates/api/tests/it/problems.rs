@@ -6,7 +6,7 @@ use stockhold_api::decode::Invalid;
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::wire;
 use stockhold_domain::{
-    FieldError, Mode, Rejection, RequestId, Scope, Shortage, UnavailableUnits, UnitStatus,
+    FieldError, Mode, Rejection, RequestId, SaleWindow, Scope, Shortage, UnavailableUnits, UnitStatus,
 };
 use stockhold_store::Failure;
 
@@ -165,8 +165,8 @@ fn items_and_sales() {
     check(
         Rejection::BelowCommitted { confirmed_sold: 1_200, held: 34, total_units: 2_000 },
         Reason::BelowCommitted,
-        "Sold: 1,200 units, held: 34 units, so the total can't be below 1,234. It stays at 2,000. Set 1,234 or more, \
-         or release reservations first.",
+        "Sold: 1,200 units, held: 34 units, so the total and the oversell allowance together can't be below 1,234, and the \
+         total not below what has left the shelf. The total stays at 2,000. Set more, or release reservations first.",
         r#","confirmed_sold":1200,"held_units":34,"total_units":2000"#,
     );
     check(
@@ -280,6 +280,39 @@ fn changed_reservations() {
         "1 unit of item \"tea\" at location \"hub\" would be fulfilled, but only 0 of this reservation are sold and neither \
          fulfilled nor returned. Fulfil 0 or fewer.",
         r#","sku":"tea","location":"hub","requested_quantity":1,"unfulfilled_units":0"#,
+    );
+    for (window, detail, field) in [
+        (
+            SaleWindow::NotStarted(at(1)),
+            "The sale of item \"tea\" at location \"hub\" begins at 2023-11-14T22:13:20.001Z. Try again then.",
+            r#""starts_at":"2023-11-14T22:13:20.001Z""#,
+        ),
+        (
+            SaleWindow::Ended(at(1)),
+            "The sale of item \"tea\" at location \"hub\" ended at 2023-11-14T22:13:20.001Z. No new reservations are made. \
+             Existing ones can be confirmed, extended and released.",
+            r#""ended_at":"2023-11-14T22:13:20.001Z""#,
+        ),
+    ] {
+        check(
+            Rejection::OutsideSaleWindow { item: key("hub", "tea"), window },
+            Reason::SalePaused,
+            detail,
+            &format!(r#","scope":"item","sku":"tea","location":"hub",{field}"#),
+        );
+    }
+    check(
+        Rejection::ExceedsOnHand { item: key("hub", "tea"), requested: 5, on_hand: 3 },
+        Reason::FulfilExceedsOnHand,
+        "5 units of item \"tea\" at location \"hub\" would leave the shelf, but only 3 are on it: the others are backordered. \
+         Move 3 or fewer, or receive the delivery first.",
+        r#","sku":"tea","location":"hub","requested_quantity":5,"on_hand":3"#,
+    );
+    check(
+        Rejection::UnknownSupply { item: key("hub", "tea"), supply_id: label("po-1") },
+        Reason::UnknownSupply,
+        "No delivery \"po-1\" is expected of item \"tea\" at location \"hub\". `incoming` of the item lists those that are.",
+        r#","sku":"tea","location":"hub","supply_id":"po-1""#,
     );
     let refusal = Box::new(Rejection::SalePaused(Scope::Location(label("hub"))));
     check(

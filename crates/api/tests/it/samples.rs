@@ -4,7 +4,7 @@ use std::sync::Arc;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{
     Closing, EventId, Hold, HoldTerms, Instant, Item, ItemKey, Label, Line, Mode, OptionalTerms,
-    ReservationId, ReserveTerms, Seconds, Settings, Status, StockCounters,
+    ReservationId, ReserveTerms, Seconds, Settings, Status, StockCounters, Supply,
 };
 
 pub(crate) const ID: &str = "018bcfe5-6800-7fff-bfff-ffffffffffff";
@@ -45,6 +45,7 @@ pub(crate) fn hold() -> Hold {
                 returned: 0,
                 sequence: 8,
                 units: None,
+                details: None,
             },
             Line {
                 item: key("hub/9", "cup"),
@@ -54,6 +55,7 @@ pub(crate) fn hold() -> Hold {
                 returned: 1,
                 sequence: u64::MAX,
                 units: None,
+                details: None,
             },
         ]
         .into(),
@@ -112,6 +114,10 @@ pub(crate) fn item() -> Item {
 pub(crate) fn full_item() -> Item {
     let settings = Settings {
         safety_stock: 7,
+        oversell_allowance: 3,
+        sale_starts_at: Some(at(60_000)),
+        sale_ends_at: Some(at(120_000)),
+        incoming: [Supply { id: label("po-1"), quantity: 4, available_from: at(90_000) }].into(),
         default_ttl: Some(Seconds::new(30).unwrap()),
         max_hold: Some(Seconds::new(90).unwrap()),
         max_payment: Some(Seconds::new(600).unwrap()),

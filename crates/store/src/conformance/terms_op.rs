@@ -53,7 +53,10 @@ impl TermsOp {
         Self::Set {
             item: random.byte(),
             allowance: (!random.one_in(3)).then(|| random.byte() % 6),
-            window: random.one_in(3).then(|| (random.byte() % 3, random.byte() % 16)),
+            // Most have no end, so that a history goes on.
+            window: random
+                .one_in(6)
+                .then(|| (random.byte() % 3, random.byte() % 64 / 2 * u8::from(random.one_in(3)))),
             supplies: random.one_in(2).then(|| random.byte() % (SUPPLIES + 1)),
         }
     }

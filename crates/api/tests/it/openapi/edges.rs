@@ -133,7 +133,8 @@ fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
             };
             good.push(json!(many(most)));
             good.extend(entries.iter().map(|entry| json!([entry])));
-            bad.extend([json!([]), json!(many(most + 1))]);
+            if schema["minItems"].is_null() { &mut good } else { &mut bad }.push(json!([]));
+            bad.push(json!(many(most + 1)));
             if unique {
                 bad.push(json!(["x", "x"]));
             }
@@ -156,9 +157,11 @@ fn objects(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
     let required: Vec<_> = schema["required"].as_array().into_iter().flatten().collect();
     let is_required = |name: &str| required.iter().any(|known| *known == name);
     let of = |name: &String| edges(&members[name]);
+    // Of alternatives, the first.
+    let one_of: Vec<_> = schema["anyOf"][0]["required"].as_array().into_iter().flatten().collect();
     let least: serde_json::Map<_, _> = members
         .keys()
-        .filter(|name| is_required(name))
+        .filter(|name| is_required(name) || one_of.iter().any(|known| known == name))
         .map(|name| (name.clone(), of(name).0[0].clone()))
         .collect();
     let (mut good, mut bad) = (vec![Value::Object(least.clone())], Vec::new());
