@@ -195,7 +195,8 @@ enum Command {
     /// Load items from a CSV or JSON lines file into a running server
     ///
     /// Each row sets one item: sku and total_units, and optionally location, safety_stock, default_ttl_seconds, max_hold_seconds,
-    /// max_payment_seconds and metadata. A value that is left out or empty stays unchanged (in JSON lines, null clears the last four).
+    /// max_payment_seconds, oversell_allowance, sale_starts_at, sale_ends_at, incoming (a JSON array) and metadata. A value that is left
+    /// out or empty stays unchanged. In JSON lines, null clears a setting that an item may have or not.
     /// The first line of a CSV file names the columns (--column maps your names to ours). Other columns of `export items` are ignored.
     /// Any other column is an error unless --ignore names it.
     ///

@@ -101,6 +101,12 @@ counts! {
     Insufficient = "insufficient_inventory",
     /// Refusals because of a pause.
     Paused = "sale_paused",
+    /// Refusals because the sale had not begun or was over.
+    OutsideWindow = "outside the sale window",
+    /// Refusals to move what is not on the shelf.
+    ExceedsOnHand = "fulfil_exceeds_on_hand",
+    /// Events of reservations with backordered units.
+    Backordered = "backordered",
     /// Refusals of what is too late.
     TooLate = "reservation_expired",
     /// Refusals because a payment is under way.

@@ -15,7 +15,7 @@ const CLOCK_STEPS: [i16; 8] = [-3_600, -600, -30, -1, 1, 30, 600, 3_600];
 /// Hours without a request: up to 42 days.
 const IDLE_HOURS: u64 = 1_000;
 /// Holds of a crowd: more than one batch may expire.
-const CROWD: [u16; 4] = [40, 280, 281, 330];
+const CROWD: [u16; 5] = [40, 280, 281, 330, 331];
 /// Idempotency keys that are used again: one of this many newest ones.
 const RECENT_KEYS: u64 = 12;
 
@@ -78,7 +78,7 @@ impl Habits {
             clocks: random.pick(&[0, 10, 40]),
             crashes: random.pick(&[4, 15, 30, 80]),
             failures: random.pick(&[4, 10, 25]),
-            crowds: if random.one_in(16) { 8 } else { 0 },
+            crowds: if random.one_in(12) { 8 } else { 0 },
             journeys: random.pick(&[2, 10, 30]),
             hall: random.one_in(2),
             calm: random.one_in(2),

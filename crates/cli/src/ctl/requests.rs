@@ -259,6 +259,18 @@ pub(super) struct SetStockArgs {
     /// Units kept from sale
     #[arg(long, value_name = "UNITS")]
     safety_stock: Option<u64>,
+    /// Units that may be held and sold before they are there
+    #[arg(long, value_name = "UNITS")]
+    oversell_allowance: Option<u64>,
+    /// When the sale begins, for example 2027-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    sale_starts_at: Option<String>,
+    /// When the sale ends
+    #[arg(long, value_name = "TIME")]
+    sale_ends_at: Option<String>,
+    /// A delivery that is expected, in place of those that were: its id, its units and the time. Repeat it for more
+    #[arg(long, value_name = "ID=UNITS@TIME", value_parser = supply)]
+    incoming: Vec<Value>,
     /// Time to live of a hold whose request names none
     #[arg(long, value_name = "SECONDS")]
     default_ttl: Option<u64>,
@@ -288,6 +300,12 @@ enum ItemSetting {
     MaxHold,
     /// Use the service's longest time of payment windows
     MaxPayment,
+    /// Sell from now on
+    SaleStartsAt,
+    /// Sell without an end
+    SaleEndsAt,
+    /// Expect no delivery
+    Incoming,
     /// Remove the data
     Metadata,
 }
@@ -298,6 +316,9 @@ impl ItemSetting {
             Self::DefaultTtl => "default_ttl_seconds",
             Self::MaxHold => "max_hold_seconds",
             Self::MaxPayment => "max_payment_seconds",
+            Self::SaleStartsAt => "sale_starts_at",
+            Self::SaleEndsAt => "sale_ends_at",
+            Self::Incoming => "incoming",
             Self::Metadata => "metadata",
         }
     }
@@ -305,8 +326,20 @@ impl ItemSetting {
 
 impl SetStockArgs {
     /// Flags of which one is enough, if there is no total.
-    const OTHERS: [&str; 8] =
-        ["on_hand", "mode", "safety_stock", "default_ttl", "max_hold", "max_payment", "metadata", "unset"];
+    const OTHERS: [&str; 12] = [
+        "on_hand",
+        "mode",
+        "safety_stock",
+        "oversell_allowance",
+        "sale_starts_at",
+        "sale_ends_at",
+        "incoming",
+        "default_ttl",
+        "max_hold",
+        "max_payment",
+        "metadata",
+        "unset",
+    ];
 
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let mut body = named(json!({
@@ -315,6 +348,10 @@ impl SetStockArgs {
             "fulfilled_units_seen": self.fulfilled_units_seen,
             "mode": self.mode.map(ItemModeArg::name),
             "safety_stock": self.safety_stock,
+            "oversell_allowance": self.oversell_allowance,
+            "sale_starts_at": self.sale_starts_at,
+            "sale_ends_at": self.sale_ends_at,
+            "incoming": (!self.incoming.is_empty()).then_some(&self.incoming),
             "default_ttl_seconds": self.default_ttl,
             "max_hold_seconds": self.max_hold,
             "max_payment_seconds": self.max_payment,
@@ -339,8 +376,11 @@ pub(super) struct AdjustStockArgs {
     #[arg(allow_negative_numbers = true)]
     delta: i64,
     /// Reason, kept in the history
-    #[arg(long)]
-    reason: String,
+    #[arg(long, required_unless_present = "supply")]
+    reason: Option<String>,
+    /// The expected delivery that arrived. Its units are then no longer expected
+    #[arg(long, value_name = "ID")]
+    supply: Option<String>,
     #[command(flatten)]
     place: LocationArgs,
     /// Only if the item still has this version (`stock get` shows it)
@@ -352,7 +392,7 @@ pub(super) struct AdjustStockArgs {
 
 impl AdjustStockArgs {
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
-        let body = json!({ "delta": self.delta, "reason": self.reason });
+        let body = named(json!({ "delta": self.delta, "reason": self.reason, "supply_id": self.supply }));
         let path = item_path(&self.sku, &self.place.location, "/adjust");
         let request = ApiRequest::post(path, body, show::item).keyed(self.key.key.as_ref())?;
         Ok(ApiRequest { if_match: self.if_version, ..request })
@@ -496,6 +536,17 @@ pub(super) fn named(body: Value) -> Value {
         }
         other => other,
     }
+}
+
+/// A delivery that is expected, as `ID=UNITS@TIME`. An id may have `=` and `@` in it.
+fn supply(text: &str) -> Result<Value, String> {
+    let parts = || {
+        let (rest, available_from) = text.rsplit_once('@')?;
+        let (supply_id, units) = rest.rsplit_once('=')?;
+        let quantity: u64 = units.parse().ok()?;
+        Some(json!({ "supply_id": supply_id, "quantity": quantity, "available_from": available_from }))
+    };
+    parts().ok_or_else(|| "must be ID=UNITS@TIME, like po-88=24@2027-01-31T12:00:00Z".to_owned())
 }
 
 pub(super) fn object(text: &str) -> Result<Value, String> {

@@ -32,13 +32,15 @@ const RESERVATION: [(&str, &str); 21] = [
     ("units", "quantity"),
 ];
 
-const LINES: [Column; 7] = [
+const LINES: [Column; 9] = [
     Column("SKU", "sku"),
     Column("LOCATION", "location"),
     Column("UNITS", "quantity"),
     Column("ASKED FOR", "requested_quantity"),
     Column("FULFILLED", "fulfilled_quantity"),
     Column("RETURNED", "returned_quantity"),
+    Column("BACKORDERED", "backordered_quantity"),
+    Column("PROMISED", "promised_at"),
     Column("SEQUENCE", "sequence"),
 ];
 
@@ -51,7 +53,7 @@ const RESERVATIONS: [Column; 6] = [
     Column("ORDER", "order_id"),
 ];
 
-const ITEM: [(&str, &str); 19] = [
+const ITEM: [(&str, &str); 25] = [
     ("location", "location"),
     ("mode", "mode"),
     ("total units", "total_units"),
@@ -61,12 +63,18 @@ const ITEM: [(&str, &str); 19] = [
     ("held", "held_units"),
     ("under payment", "held_under_payment"),
     ("safety stock", "safety_stock"),
+    ("oversell allowance", "oversell_allowance"),
+    ("backordered", "backordered"),
     ("available", "available"),
+    ("available now", "available_now"),
     ("reservations", "active_reservations"),
     ("paused", "paused"),
     ("default ttl s", "default_ttl_seconds"),
     ("max hold s", "max_hold_seconds"),
     ("max payment s", "max_payment_seconds"),
+    ("sale starts", "sale_starts_at"),
+    ("sale ends", "sale_ends_at"),
+    ("incoming", "incoming"),
     ("sequence", "sequence"),
     ("version", "version"),
     ("updated", "updated_at"),

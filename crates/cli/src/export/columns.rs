@@ -33,6 +33,12 @@ impl CsvColumns {
             "unfulfilled_units",
             "on_hand",
             "held_under_payment",
+            "oversell_allowance",
+            "sale_starts_at",
+            "sale_ends_at",
+            "incoming",
+            "backordered",
+            "available_now",
         ],
         lines: &[],
     };
@@ -84,6 +90,8 @@ impl CsvColumns {
             "returned_quantity",
             "sequence",
             "units",
+            "backordered_quantity",
+            "promised_at",
         ],
     };
 
@@ -103,6 +111,7 @@ impl CsvColumns {
             "actor",
             "request_id",
             "payment_id",
+            "supply_id",
         ],
         lines: &[
             "sku",
@@ -118,6 +127,8 @@ impl CsvColumns {
             "held_units",
             "held_under_payment",
             "active_reservations",
+            "backordered_quantity",
+            "promised_at",
         ],
     };
 

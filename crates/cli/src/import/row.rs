@@ -25,6 +25,10 @@ pub(super) enum ItemField {
     DefaultTtl,
     MaxHold,
     MaxPayment,
+    OversellAllowance,
+    SaleStartsAt,
+    SaleEndsAt,
+    Incoming,
     Metadata,
     /// Units that are sold in the system that the file comes from.
     ConfirmedSold,
@@ -38,7 +42,8 @@ impl ItemField {
     /// The fields that `--column` accepts.
     pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, on_hand, fulfilled_units_seen, \
                                                safety_stock, default_ttl_seconds, max_hold_seconds, \
-                                               max_payment_seconds, metadata, confirmed_sold";
+                                               max_payment_seconds, oversell_allowance, sale_starts_at, \
+                                               sale_ends_at, incoming, metadata, confirmed_sold";
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -52,10 +57,16 @@ impl ItemField {
             "default_ttl_seconds" => Self::DefaultTtl,
             "max_hold_seconds" => Self::MaxHold,
             "max_payment_seconds" => Self::MaxPayment,
+            "oversell_allowance" => Self::OversellAllowance,
+            "sale_starts_at" => Self::SaleStartsAt,
+            "sale_ends_at" => Self::SaleEndsAt,
+            "incoming" => Self::Incoming,
             "metadata" => Self::Metadata,
             "confirmed_sold" => Self::ConfirmedSold,
             "paused" => Self::Paused,
             "available"
+            | "available_now"
+            | "backordered"
             | "held_units"
             | "held_under_payment"
             | "fulfilled_units"
@@ -81,6 +92,10 @@ impl ItemField {
             Self::DefaultTtl => "default_ttl_seconds",
             Self::MaxHold => "max_hold_seconds",
             Self::MaxPayment => "max_payment_seconds",
+            Self::OversellAllowance => "oversell_allowance",
+            Self::SaleStartsAt => "sale_starts_at",
+            Self::SaleEndsAt => "sale_ends_at",
+            Self::Incoming => "incoming",
             Self::Metadata => "metadata",
             Self::ConfirmedSold => "confirmed_sold",
             Self::Paused => "paused",
@@ -162,14 +177,28 @@ impl RowBuilder {
     pub(super) fn put(&mut self, field: ItemField, raw: FieldValue<'_>) -> Result<(), String> {
         let value = match (field, raw) {
             (
-                ItemField::DefaultTtl | ItemField::MaxHold | ItemField::MaxPayment | ItemField::Metadata,
+                ItemField::DefaultTtl
+                | ItemField::MaxHold
+                | ItemField::MaxPayment
+                | ItemField::SaleStartsAt
+                | ItemField::SaleEndsAt
+                | ItemField::Incoming
+                | ItemField::Metadata,
                 FieldValue::Json(Value::Null),
             ) => Value::Null,
             (ItemField::Ignored, _) | (_, FieldValue::Text("") | FieldValue::Json(Value::Null)) => {
                 return Ok(());
             }
-            (ItemField::Sku | ItemField::Location | ItemField::Mode, FieldValue::Text(text)) => {
-                Value::String(text.to_owned())
+            (
+                ItemField::Sku
+                | ItemField::Location
+                | ItemField::Mode
+                | ItemField::SaleStartsAt
+                | ItemField::SaleEndsAt,
+                FieldValue::Text(text),
+            ) => Value::String(text.to_owned()),
+            (ItemField::Incoming, FieldValue::Text(text)) => {
+                serde_json::from_str(text).map_err(|error| format!("must be a JSON array: {error}"))?
             }
             (ItemField::Metadata, FieldValue::Text(text)) => {
                 let read = serde_json::from_str(text).map(|StrictJson(value)| value);

@@ -19,6 +19,7 @@ impl Checker {
         if hold.lines.iter().any(|line| line.units.is_some()) {
             counters.one(units(change));
         }
+        counters.more(Count::Backordered, hold.lines.iter().any(|line| line.details.is_some()).into());
         let cap = hold.terms.max_expires_at;
         let count = match change {
             HoldChange::Created if hold.details().replaces.is_some() => Count::Reacquired,
@@ -150,6 +151,8 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::IdempotencyMismatch => Count::Mismatch,
             Rejection::InsufficientInventory(_) => Count::Insufficient,
             Rejection::SalePaused(_) => Count::Paused,
+            Rejection::OutsideSaleWindow { .. } => Count::OutsideWindow,
+            Rejection::ExceedsOnHand { .. } => Count::ExceedsOnHand,
             Rejection::ReservationExpired { .. } => Count::TooLate,
             Rejection::ExtensionLimit { .. } => Count::ExtensionLimit,
             Rejection::ReturnExceedsSold { .. } => Count::ReturnExceeds,

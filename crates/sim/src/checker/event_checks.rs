@@ -3,7 +3,7 @@
 //! ([`counter_checks`]) do not ask the rules of the store.
 
 use super::hold_checks::HoldTransition;
-use super::{Checked, broken, counter_checks, hold_checks};
+use super::{Checked, backorder_checks, broken, counter_checks, hold_checks};
 use stockhold_domain::{Event, Item, Mode, StockChange, StockCounters, Transition};
 use stockhold_store::ledger::deletable;
 use stockhold_store::model::NaiveState;
@@ -23,7 +23,8 @@ pub(super) fn check(state: &NaiveState, event: &Event) -> Checked {
                 Some(before) => HoldTransition { state, event, change, before, after: hold }.check()?,
             }
             units(state, event)?;
-            counter_checks::check(state, event, before, hold, figures)
+            counter_checks::check(state, event, before, hold, figures)?;
+            backorder_checks::check(event, before, hold, figures)
         }
         Transition::Stock { change, item } => {
             units(state, event)?;

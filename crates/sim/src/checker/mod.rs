@@ -9,6 +9,7 @@ mod branches;
 mod commits;
 mod recovered;
 
+mod backorder_checks;
 mod command_checks;
 mod counter_checks;
 mod event_checks;
