@@ -520,17 +520,17 @@ statements! {
         update_items!(),
         ", new_holds AS (
             INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
-            SELECT n.*, $28::bytea FROM unnest($21::smallint[], $22::uuid[], $23::smallint[], $24::bigint[], $25::text[],
-                $26::text[], $27::bytea[]) AS n
+            SELECT n.*, $25::bytea FROM unnest($18::smallint[], $19::uuid[], $20::smallint[], $21::bigint[], $22::text[],
+                $23::text[], $24::bytea[]) AS n
         ), new_lines AS (
             INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
-            SELECT * FROM unnest($29::smallint[], $30::text[], $31::text[], $32::bigint[], $33::uuid[], $34::bigint[],
-                $35::boolean[])
+            SELECT * FROM unnest($26::smallint[], $27::text[], $28::text[], $29::bigint[], $30::uuid[], $31::bigint[],
+                $32::boolean[])
         ), new_events AS (
-            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($36, $37, $38, $39)
+            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($33, $34, $35, $36)
         ), new_keys AS (
             INSERT INTO stockhold.keys (bucket, hash, used_at, body)
-            SELECT * FROM unnest($40::smallint[], $41::bytea[], $42::bigint[], $43::bytea[])
+            SELECT * FROM unnest($37::smallint[], $38::bytea[], $39::bigint[], $40::bytea[])
         )",
         all_are_done!()
     );
