@@ -80,10 +80,10 @@ impl CsvColumns {
             "location",
             "quantity",
             "requested_quantity",
-            "fulfilled_quantity",
             "returned_quantity",
             "sequence",
             "units",
+            "fulfilled_quantity",
         ],
     };
 
@@ -109,15 +109,15 @@ impl CsvColumns {
             "location",
             "quantity",
             "requested_quantity",
-            "fulfilled_quantity",
             "returned_quantity",
             "sequence",
             "total_units",
             "confirmed_sold",
-            "fulfilled_units",
             "held_units",
-            "held_under_payment",
             "active_reservations",
+            "fulfilled_quantity",
+            "fulfilled_units",
+            "held_under_payment",
         ],
     };
 
