@@ -9,6 +9,7 @@ SET search_path = stockhold;
 -- Rows with the same bucket are on the same machine, in all tables.
 SELECT create_distributed_table('items', 'bucket', shard_count => 64);
 SELECT create_distributed_table('holds', 'bucket', colocate_with => 'items');
+SELECT create_distributed_table('hold_histories', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('hold_skus', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('hold_orders', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('active_lines', 'bucket', colocate_with => 'items');

@@ -39,8 +39,8 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. An id
--- sorts by the time it was made, so rows are appended. `history` is the serials of its batches of events, 8 bytes each. `sku` is
--- its first line's. Kept until it has ended and is archived.
+-- sorts by the time it was made, so rows are appended. `history` is the serials of its newest batches of events, 8 bytes each; it
+-- is empty within a transaction only. `sku` is its first line's. Kept until it has ended and is archived.
 CREATE TABLE IF NOT EXISTS stockhold_holds (
     id BINARY(16) NOT NULL,
     status TINYINT NOT NULL,
@@ -55,7 +55,17 @@ CREATE TABLE IF NOT EXISTS stockhold_holds (
     KEY holds_by_sku (sku, id),
     CONSTRAINT stockhold_holds_status CHECK (status BETWEEN 0 AND 3),
     CONSTRAINT stockhold_holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
-    CONSTRAINT stockhold_holds_history CHECK (OCTET_LENGTH(history) >= 8 AND OCTET_LENGTH(history) % 8 = 0)
+    CONSTRAINT stockhold_holds_history CHECK (OCTET_LENGTH(history) % 8 = 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- The older parts of the histories of reservations that were changed often, so that their rows stay short. `serial` is that of the
+-- batch of events that moved the part here: parts are in its order. Kept as long as the reservation.
+CREATE TABLE IF NOT EXISTS stockhold_hold_histories (
+    id BINARY(16) NOT NULL,
+    serial BIGINT UNSIGNED NOT NULL,
+    history MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (id, serial),
+    CONSTRAINT stockhold_hold_histories_history CHECK (OCTET_LENGTH(history) >= 8 AND OCTET_LENGTH(history) % 8 = 0)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- The SKUs of a reservation's other lines, for the same lists. Most reservations have one line and no row here. Kept as long as

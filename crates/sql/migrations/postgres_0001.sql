@@ -37,8 +37,8 @@ CREATE TABLE stockhold.items (
 CREATE INDEX items_shelf ON stockhold.items (location, sku);
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. What
--- changes is in no index, as with items. `history` is the serials of its batches of events, 8 bytes each. `sku` is its first
--- line's. Kept until it has ended and is archived.
+-- changes is in no index, as with items. `history` is the serials of its newest batches of events, 8 bytes each; it is empty within
+-- a transaction only. `sku` is its first line's. Kept until it has ended and is archived.
 CREATE TABLE stockhold.holds (
     bucket smallint NOT NULL,
     id uuid NOT NULL,
@@ -51,13 +51,24 @@ CREATE TABLE stockhold.holds (
     PRIMARY KEY (bucket, id),
     CONSTRAINT holds_status CHECK (status BETWEEN 0 AND 3),
     CONSTRAINT holds_whole_milliseconds CHECK (expires_at % 1000 = 0),
-    CONSTRAINT holds_history CHECK (octet_length(history) >= 8 AND octet_length(history) % 8 = 0)
+    CONSTRAINT holds_history CHECK (octet_length(history) % 8 = 0)
 ) WITH (fillfactor = 70);
 
 -- Lists, the newest first: an id sorts by the time it was made.
 CREATE INDEX holds_by_owner ON stockhold.holds (owner_id, id);
 CREATE INDEX holds_by_id ON stockhold.holds (id);
 CREATE INDEX holds_by_sku ON stockhold.holds (sku, id);
+
+-- The older parts of the histories of reservations that were changed often, so that their rows stay short. `serial` is that of the
+-- batch of events that moved the part here: parts are in its order. Kept as long as the reservation.
+CREATE TABLE stockhold.hold_histories (
+    bucket smallint NOT NULL,
+    id uuid NOT NULL,
+    serial bigint NOT NULL,
+    history bytea NOT NULL,
+    PRIMARY KEY (bucket, id, serial),
+    CONSTRAINT hold_histories_history CHECK (octet_length(history) >= 8 AND octet_length(history) % 8 = 0)
+);
 
 -- The SKUs of a reservation's other lines, for the same lists. Most reservations have one line and no row here. Kept as long as
 -- the reservation.

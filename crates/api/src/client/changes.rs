@@ -88,7 +88,8 @@ impl Client {
         self.change("POST", reservation(id, "/payment"), window, change).await
     }
 
-    /// Closes the payment window of a hold: that of this payment, or the open one. A repetition changes nothing, so it takes no key.
+    /// Closes the payment window of a hold: that of this payment, or the open one. A key is generated, so that a retry does not close a
+    /// window that was opened since.
     pub async fn close_payment(
         &self,
         id: ReservationId,
@@ -98,7 +99,7 @@ impl Client {
         let mut path = reservation(id, "/payment");
         push_parameter(&mut path, "payment_id", payment_id);
         push_parameter(&mut path, "reason", reason);
-        self.http.send(Request::new("DELETE", path)).await?.done()
+        self.http.send(Request::new("DELETE", path).key(None)).await?.done()
     }
 
     /// Records that sold units have left the shelf. A key is generated when none is given.

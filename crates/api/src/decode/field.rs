@@ -206,7 +206,7 @@ field! {
     /// An instant, in any offset from UTC. Fractions of a microsecond are cut.
     Time(Instant), deserialize_str, "a time like 2027-01-31T12:00:00Z (RFC 3339), from 1970 on",
     fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-        let micros = text.parse::<jiff::Timestamp>().ok().map(|at| at.as_microsecond());
+        let micros = text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond);
         micros
             .filter(|micros| *micros >= 0)
             .map(|micros| Time(Instant::from_micros(micros)))

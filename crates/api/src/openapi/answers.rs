@@ -95,7 +95,8 @@ fn related(description: &str) -> Value {
 
 fn payment() -> Value {
     object(
-        "The latest payment window of a reservation.",
+        "The latest payment window of a reservation. Of a confirmed one: the payment that it was confirmed with; absent if there was \
+         none.",
         vec![
             always("payment_id", label("The payment, as the caller named it.")),
             always(

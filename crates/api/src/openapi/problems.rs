@@ -327,6 +327,7 @@ pub(super) fn examples() -> Map<String, Value> {
 }
 
 /// A problem of the reason.
+#[expect(clippy::too_many_lines, reason = "one arm for each reason")]
 pub(super) fn made(reason: Reason) -> Problem {
     match reason {
         Reason::InvalidRequest => {

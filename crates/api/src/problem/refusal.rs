@@ -10,6 +10,7 @@ use stockhold_domain::{
 };
 
 impl From<Rejection> for Problem {
+    #[expect(clippy::too_many_lines, reason = "one arm for each rejection")]
     fn from(rejection: Rejection) -> Self {
         let reason = Reason::of(&rejection);
         let (detail, fields) = match rejection {

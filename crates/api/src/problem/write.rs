@@ -30,6 +30,7 @@ impl Problem {
 }
 
 impl Fields {
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of fields")]
     fn write(&self, object: &mut Object<'_>) {
         match self {
             Self::None => {}

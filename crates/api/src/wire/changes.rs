@@ -70,7 +70,7 @@ pub struct Confirmation {
     /// The order that the reservation becomes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_id: Option<String>,
-    /// The payment. It must be that of an open payment window.
+    /// The payment. While a payment window is open, it must be that of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment_id: Option<String>,
     /// Take the same units again, in a new reservation, if this one has expired.

@@ -18,28 +18,28 @@ use stockhold_store::{EventRow, SeatMap};
 
 /// What the server does with one request.
 #[derive(Clone)]
-enum Act {
+pub(super) enum Act {
     Answer(u16, &'static str, String),
     /// Closes the connection without a word.
     HangUp,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Asked {
-    line: String,
-    key: Option<String>,
-    if_match: Option<String>,
-    content_type: Option<String>,
-    body: String,
+pub(super) struct Asked {
+    pub(super) line: String,
+    pub(super) key: Option<String>,
+    pub(super) if_match: Option<String>,
+    pub(super) content_type: Option<String>,
+    pub(super) body: String,
 }
 
-struct Server {
-    base: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+pub(super) struct Server {
+    pub(super) base: String,
+    pub(super) asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 /// The last act is repeated for ever.
-fn server(acts: Vec<Act>) -> Server {
+pub(super) fn server(acts: Vec<Act>) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -95,11 +95,11 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
     Some(asked)
 }
 
-fn answer(status: u16, put: impl FnOnce(&mut Vec<u8>)) -> Act {
+pub(super) fn answer(status: u16, put: impl FnOnce(&mut Vec<u8>)) -> Act {
     Act::Answer(status, "", written(put))
 }
 
-fn refusal(status: u16, headers: &'static str, reason: &str) -> Act {
+pub(super) fn refusal(status: u16, headers: &'static str, reason: &str) -> Act {
     let body = format!(
         r#"{{"type":"/problems/{reason}","title":"t","status":{status},"detail":"d","reason":"{reason}","retryable":true,"request_id":"r"}}"#
     );

@@ -148,6 +148,40 @@ fn metadata_has_one_form_and_keeps_its_meaning() {
 }
 
 #[test]
+fn what_operators_say_about_a_sale() {
+    let Command::SetStock(bare) = decode::set_stock("tea", None, None, b"{}").unwrap() else {
+        panic!("a set")
+    };
+    let body = br#"{"oversell_allowance":2,"sale_starts_at":"2027-01-31T12:00:00Z","sale_ends_at":null,
+        "incoming":[{"supply_id":"po-1","quantity":4,"available_from":"2027-02-01T00:00:00+01:00"}]}"#;
+    let command = decode::set_stock("tea", None, None, body).unwrap();
+    let at = |seconds: i64| Instant::from_micros(seconds * 1_000_000);
+    let terms = SetStock {
+        oversell_allowance: Some(2),
+        sale_starts_at: Patch::Set(at(1_801_396_800)),
+        sale_ends_at: Patch::Clear,
+        incoming: Some([Supply { id: label("po-1"), quantity: 4, available_from: at(1_801_436_400) }].into()),
+        ..bare
+    };
+    assert_eq!(command, Command::SetStock(terms));
+    let command = decode::set_stock("tea", None, None, br#"{"incoming":null}"#).unwrap();
+    assert!(matches!(command, Command::SetStock(SetStock { incoming: Some(none), .. }) if none.is_empty()));
+    for (field, value) in [
+        ("oversell_allowance", "null"),
+        ("oversell_allowance", "1000000000001"),
+        ("sale_starts_at", "\"tomorrow\""),
+        ("incoming", "{}"),
+        ("incoming", "[7]"),
+        ("incoming", r#"[{"supply_id":"a","quantity":1}]"#),
+        ("incoming", r#"[{"supply_id":"a","quantity":-1,"available_from":"2027-02-01T00:00:00Z"}]"#),
+    ] {
+        let body = format!(r#"{{"{field}":{value}}}"#);
+        let invalid = decode::set_stock("tea", None, None, body.as_bytes()).unwrap_err();
+        assert!(invalid.errors[0].pointer.starts_with(&format!("/{field}")), "{body}: {invalid:?}");
+    }
+}
+
+#[test]
 fn what_operators_do() {
     let bare = SetStock {
         item: key("default", "tea"),
@@ -191,37 +225,9 @@ fn what_operators_do() {
         max_hold: Patch::Clear,
         max_payment: Patch::Keep,
         metadata: Patch::Clear,
-        ..bare.clone()
+        ..bare
     };
     assert_eq!(command, Command::SetStock(less));
-    let body = br#"{"oversell_allowance":2,"sale_starts_at":"2027-01-31T12:00:00Z","sale_ends_at":null,
-        "incoming":[{"supply_id":"po-1","quantity":4,"available_from":"2027-02-01T00:00:00+01:00"}]}"#;
-    let command = decode::set_stock("tea", None, None, body).unwrap();
-    let at = |seconds: i64| Instant::from_micros(seconds * 1_000_000);
-    let terms = SetStock {
-        total_units: None,
-        oversell_allowance: Some(2),
-        sale_starts_at: Patch::Set(at(1_801_396_800)),
-        sale_ends_at: Patch::Clear,
-        incoming: Some([Supply { id: label("po-1"), quantity: 4, available_from: at(1_801_436_400) }].into()),
-        ..bare.clone()
-    };
-    assert_eq!(command, Command::SetStock(terms));
-    let command = decode::set_stock("tea", None, None, br#"{"incoming":null}"#).unwrap();
-    assert!(matches!(command, Command::SetStock(SetStock { incoming: Some(none), .. }) if none.is_empty()));
-    for (field, value) in [
-        ("oversell_allowance", "null"),
-        ("oversell_allowance", "1000000000001"),
-        ("sale_starts_at", "\"tomorrow\""),
-        ("incoming", "{}"),
-        ("incoming", "[7]"),
-        ("incoming", r#"[{"supply_id":"a","quantity":1}]"#),
-        ("incoming", r#"[{"supply_id":"a","quantity":-1,"available_from":"2027-02-01T00:00:00Z"}]"#),
-    ] {
-        let body = format!(r#"{{"{field}":{value}}}"#);
-        let invalid = decode::set_stock("tea", None, None, body.as_bytes()).unwrap_err();
-        assert!(invalid.errors[0].pointer.starts_with(&format!("/{field}")), "{body}: {invalid:?}");
-    }
     for field in ["total_units", "mode", "safety_stock"] {
         let body = format!(r#"{{"{field}":null}}"#);
         let invalid = decode::set_stock("tea", None, None, body.as_bytes()).unwrap_err();

@@ -4,6 +4,7 @@ mod batches;
 mod bodies;
 mod changes;
 mod client;
+mod client_changes;
 mod commands;
 mod keys;
 mod lists;

@@ -182,7 +182,7 @@ impl GeneratorThread {
                     }
                 }
                 Err(what) => {
-                    told.failed.insert(what, 1);
+                    traffic.unanswered(what, &mut told);
                     wire = None;
                     tokio::time::sleep(AGAIN).await;
                 }

@@ -94,7 +94,7 @@ impl BenchAudit {
             sku_prefix: format!("{prefix}-"),
             skus: skus.len(),
             deleted: 0,
-            told_reserved: told.reserved,
+            told_reserved: told.reserved.saturating_sub(told.given_back),
             told_confirmed: told.confirmed,
             confirmed_sold: 0,
             held_units: 0,

@@ -64,7 +64,10 @@ pub(super) struct Workload {
 pub(super) struct Tally {
     /// Commands and reads that succeeded.
     pub(super) done: u64,
+    /// Units that holds got.
     pub(super) reserved: u64,
+    /// Units that holds gave back.
+    pub(super) given_back: u64,
     pub(super) confirmed: u64,
     /// Commands that were refused, by reason.
     pub(super) refused: BTreeMap<String, u64>,
@@ -76,6 +79,7 @@ impl Tally {
     pub(super) fn merge(&mut self, other: &Self) {
         self.done += other.done;
         self.reserved += other.reserved;
+        self.given_back += other.given_back;
         self.confirmed += other.confirmed;
         for (ours, theirs) in [(&mut self.refused, &other.refused), (&mut self.failed, &other.failed)] {
             for (what, count) in theirs {
@@ -138,7 +142,8 @@ pub(super) struct BenchRequest {
 struct AmendedHold {
     id: String,
     sku: String,
-    amends: u64,
+    /// Units that the latest amend asks for. The first one asks for two, the next one for one, and so on.
+    quantity: u64,
 }
 
 /// Makes the requests of one connection.
@@ -160,9 +165,9 @@ impl RequestGenerator {
 
     /// The next request.
     pub(super) fn next(&mut self) -> BenchRequest {
-        if let Some(AmendedHold { id, sku, amends }) = &mut self.amended {
-            *amends += 1;
-            let (quantity, key) = (1 + *amends % 2, self.ids.random());
+        if let Some(AmendedHold { id, sku, quantity }) = &mut self.amended {
+            *quantity = 3 - *quantity;
+            let key = self.ids.random();
             let path = format!("{RESERVATIONS}/{id}");
             let body = format!(
                 r#"{{"lines":[{{"sku":"{sku}","quantity":{quantity}}}],"idempotency_key":"{key:032x}"}}"#
@@ -253,10 +258,18 @@ impl RequestGenerator {
                             Mix::ReserveConfirm => self.held.push(made.reservation_id.to_owned()),
                             Mix::Amend => {
                                 let (id, sku) = (made.reservation_id.to_owned(), self.last_sku());
-                                self.amended = Some(AmendedHold { id, sku, amends: 0 });
+                                self.amended = Some(AmendedHold { id, sku, quantity: 1 });
                             }
                             Mix::Reserve | Mix::Available | Mix::Commands => {}
                         }
+                    }
+                    1
+                }
+                RequestKind::Amend => {
+                    match &self.amended {
+                        Some(AmendedHold { quantity: 2, .. }) => told.reserved += 1,
+                        Some(_) => told.given_back += 1,
+                        None => {}
                     }
                     1
                 }
@@ -272,6 +285,14 @@ impl RequestGenerator {
         };
         told.done += done;
         done
+    }
+
+    /// Notes that a request got no answer. Of an amended hold one unit is certain then, and the next request makes another hold.
+    pub(super) fn unanswered(&mut self, what: String, told: &mut Tally) {
+        if let Some(AmendedHold { quantity: 1, .. }) = self.amended.take() {
+            told.given_back += 1;
+        }
+        told.failed.insert(what, 1);
     }
 
     fn results(&mut self, body: &[u8], told: &mut Tally) -> u64 {
@@ -354,7 +375,16 @@ mod tests {
         }
         let late = traffic.next();
         traffic.answered(late.kind, 409, br#"{"reason":"reservation_expired"}"#, &mut told);
-        assert_eq!((traffic.next().kind, told.done, told.reserved), (RequestKind::Reserve, 4, 1));
+        assert_eq!((traffic.next().kind, told.done), (RequestKind::Reserve, 4));
+        assert_eq!((told.reserved, told.given_back), (3, 1));
+        // An amend to one unit that got no answer may have taken effect.
+        assert_eq!(traffic.answered(first.kind, 200, br#"{"reservation_id":"x-2"}"#, &mut told), 1);
+        let amend = traffic.next();
+        assert_eq!(traffic.answered(amend.kind, 200, b"{}", &mut told), 1);
+        traffic.next();
+        traffic.unanswered("connection lost".to_owned(), &mut told);
+        assert_eq!((traffic.next().kind, told.unknown()), (RequestKind::Reserve, 1));
+        assert_eq!((told.reserved, told.given_back), (5, 2));
     }
 
     #[test]

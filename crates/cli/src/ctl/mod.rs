@@ -150,7 +150,7 @@ enum StockCommand {
     ///   stockhold ctl stock set concert --mode units
     ///   stockhold ctl stock set shirt --on-hand 97 --fulfilled-units-seen 3
     #[command(verbatim_doc_comment)]
-    Set(requests::SetStockArgs),
+    Set(Box<requests::SetStockArgs>),
     /// Change an item's total by a difference: deliveries up, losses down
     ///
     ///   stockhold ctl stock adjust shirt 24 --reason "delivery 4711"

@@ -73,7 +73,7 @@ impl ReplayReport {
             "Carts      {} lines added; {} transferred, {} split, {} of these merged again",
             carts.amended, carts.transferred, carts.split, carts.merged
         )?;
-        reasons(f, "line left out", &carts.lines_refused)?;
+        reasons(f, "lines left out", &carts.lines_refused)?;
         writeln!(
             f,
             "Payments   {} windows opened: {} declined, {} confirmed",

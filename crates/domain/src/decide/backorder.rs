@@ -9,7 +9,7 @@ pub(super) fn details_of(item: &Item, own: Option<&Line>, quantity: u32) -> Opti
     let had = own.map_or(0, |line| line.quantity);
     let details = own.map(|line| line.details().clone()).unwrap_or_default();
     let Some(more) = quantity.checked_sub(had).filter(|more| *more > 0) else {
-        return without(details, had.saturating_sub(quantity)).some();
+        return without(&details, had.saturating_sub(quantity)).some();
     };
     let figures = &item.figures;
     let committed = figures.confirmed_sold.saturating_add(figures.held).saturating_add(u64::from(more));
@@ -26,7 +26,7 @@ pub(super) fn details_of(item: &Item, own: Option<&Line>, quantity: u32) -> Opti
 pub(super) fn split(line: &Line, quantity: u32) -> (Option<Box<LineDetails>>, Option<Box<LineDetails>>) {
     let details = line.details();
     let moved = LineDetails { backordered: details.backordered.min(quantity), ..details.clone() };
-    (promised(moved).some(), without(details.clone(), quantity).some())
+    (promised(&moved).some(), without(details, quantity).some())
 }
 
 /// The details of two lines of one item together.
@@ -41,11 +41,11 @@ pub(super) fn sum(one: &Line, other: &Line) -> Option<Box<LineDetails>> {
     LineDetails { backordered: one.backordered.saturating_add(other.backordered), promised_at }.some()
 }
 
-fn without(details: LineDetails, units: u32) -> LineDetails {
-    promised(LineDetails { backordered: details.backordered.saturating_sub(units), ..details })
+fn without(details: &LineDetails, units: u32) -> LineDetails {
+    promised(&LineDetails { backordered: details.backordered.saturating_sub(units), ..details.clone() })
 }
 
 /// Only a line with backordered units has a date.
-fn promised(details: LineDetails) -> LineDetails {
-    LineDetails { promised_at: details.promised_at.filter(|_| details.backordered > 0), ..details }
+fn promised(details: &LineDetails) -> LineDetails {
+    LineDetails { promised_at: details.promised_at.filter(|_| details.backordered > 0), ..details.clone() }
 }

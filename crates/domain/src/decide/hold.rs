@@ -59,7 +59,8 @@ pub(super) fn confirm_active<S: State>(
     change_hold(context, event, at, hold, lines, HoldChange::Confirmed)
 }
 
-/// The payment of a confirmed hold. A hold without an open window keeps the id that the confirm names, if any.
+/// The payment of a confirmed hold: the one of its open window, or the one that the confirm names, if any. A payment whose window was
+/// closed did not pay, so the sale does not show it.
 fn confirmed_details(hold: &Hold, payment_id: Option<&Label>, at: Instant) -> Option<Box<HoldDetails>> {
     let mut details = hold.details.clone();
     if let Some(payment) = details.as_mut().and_then(|details| details.payment.as_mut())
@@ -74,6 +75,8 @@ fn confirmed_details(hold: &Hold, payment_id: Option<&Label>, at: Instant) -> Op
             deadline_before: hold.expires_at,
         };
         details.get_or_insert_default().payment = Some(payment);
+    } else if let Some(details) = &mut details {
+        details.payment = None;
     }
     details
 }

@@ -291,17 +291,15 @@ impl HoldTransition<'_> {
                 end_payment(&mut expected, PaymentState::Completed);
             }
             HoldChange::Confirmed => {
-                // A sale without a window keeps the id of the payment that the confirm names, if it names one.
+                // A sale without a window has the payment that the confirm names, if it names one. It has no payment that was
+                // declined before.
                 let (until, deadline_before) = (self.event.at, self.before.expires_at);
-                let named = after.payment.as_ref().map(|payment| Payment {
+                expected.payment = after.payment.as_ref().map(|payment| Payment {
                     id: payment.id.clone(),
                     state: PaymentState::Closed,
                     until,
                     deadline_before,
                 });
-                if named == after.payment {
-                    expected.payment = named;
-                }
             }
             _ => {}
         }

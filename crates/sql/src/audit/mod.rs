@@ -19,6 +19,7 @@ mod verify;
 use crate::engine::{DbError, OpenError, Session};
 use core::fmt;
 use core::future::Future;
+use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
 
 pub(crate) use archive::run as run_archive;
@@ -81,6 +82,12 @@ pub(crate) trait AuditSession: Session {
         after: ReservationId,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<HoldRow>, DbError>> + Send;
+
+    /// The histories of these reservations that were moved out of their rows.
+    fn moved_histories(
+        &mut self,
+        ids: &BTreeSet<ReservationId>,
+    ) -> impl Future<Output = Result<MovedHistories, DbError>> + Send;
 
     /// The SKUs of these reservations that stand beside them.
     fn skus_of(
@@ -171,9 +178,13 @@ pub(crate) struct HoldRow {
     pub(crate) expires_at: Instant,
     pub(crate) owner_id: String,
     pub(crate) sku: String,
+    /// Its newest part. Older ones are [`MovedHistories`].
     pub(crate) history: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
+
+/// The histories of reservations that were moved out of their rows, oldest first.
+pub(crate) type MovedHistories = BTreeMap<ReservationId, Vec<u8>>;
 
 /// One line of an active reservation, found by its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

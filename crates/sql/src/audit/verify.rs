@@ -4,7 +4,7 @@
 
 use super::ledger::Ledger;
 use super::records;
-use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, QueuedLine};
+use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, MovedHistories, QueuedLine};
 use crate::engine::{
     DbError, LockSet, events_from, first_sku, further_skus, hold_from, key_from, serials_from,
 };
@@ -239,7 +239,8 @@ impl<S: AuditSession> Verifier<'_, S> {
                 after = last.id;
             }
             done += rows.len() as u64;
-            let page = self.decoded_holds(rows);
+            let moved = self.session.moved_histories(&rows.iter().map(|row| row.id).collect()).await?;
+            let page = self.decoded_holds(rows, moved);
             let mut events = self.events_of(&page).await?;
             for (hold, serials) in &page {
                 let its = events.of_holds.remove(&hold.id).unwrap_or_default();
@@ -261,11 +262,13 @@ impl<S: AuditSession> Verifier<'_, S> {
         Ok(())
     }
 
-    fn decoded_holds(&mut self, rows: Vec<HoldRow>) -> Vec<(Hold, Vec<u64>)> {
+    fn decoded_holds(&mut self, rows: Vec<HoldRow>, mut moved: MovedHistories) -> Vec<(Hold, Vec<u64>)> {
         let mut page = Vec::new();
         for row in rows {
             let id = row.id;
-            match (hold_from(&row.body), serials_from(&row.history)) {
+            let mut history = moved.remove(&id).unwrap_or_default();
+            history.extend_from_slice(&row.history);
+            match (hold_from(&row.body), serials_from(&history)) {
                 (Ok(hold), Ok(serials)) => {
                     let columns = (row.id, row.status, row.expires_at);
                     if columns != (hold.id, column_of(hold.status), hold.expires_at)

@@ -288,12 +288,16 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_holds: Vec<&'a Hold>,
     /// Reservations to update; this batch's serial is added to their history.
     pub(crate) changed_holds: Vec<&'a Hold>,
+    /// Those of the updated reservations whose history so far moves to a row of its own first.
+    pub(crate) full_histories: Vec<ReservationId>,
     /// Those of the updated reservations that lists find by another owner or other SKUs than before.
     pub(crate) relisted_holds: Vec<&'a Hold>,
     /// Reservations that were confirmed for an order, to be listed under it: in the order of their confirmation.
     pub(crate) new_orders: Vec<&'a Hold>,
     /// Lines to delete, before any is inserted.
     pub(crate) gone: Vec<LineRow<'a>>,
+    /// Lines to update: only their quantity changed.
+    pub(crate) resized: Vec<LineRow<'a>>,
     /// Lines to insert.
     pub(crate) come: Vec<LineRow<'a>>,
     /// Pauses to set, made where there is none.

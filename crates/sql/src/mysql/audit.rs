@@ -6,11 +6,13 @@ use super::rows;
 use super::script::{Bulk, Script, hex, id, int, key};
 use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
+    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, MovedHistories,
+    QueuedLine,
 };
 use crate::engine::{DbError, item_body, item_from};
 use core::fmt::Write;
 use mysql_async::Row;
+use std::collections::BTreeSet;
 use stockhold_domain::{Hold, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\
@@ -39,6 +41,12 @@ const BATCH_ROWS: Bulk<()> = bulk(
     ")",
     None,
 );
+const HISTORIES: Bulk<()> = bulk(
+    "SELECT id,history FROM stockhold_hold_histories FORCE INDEX (PRIMARY) WHERE id IN (",
+    ",",
+    ") ORDER BY id,serial",
+    None,
+);
 const SKUS: Bulk<()> =
     bulk("SELECT id,sku FROM stockhold_hold_skus FORCE INDEX (PRIMARY) WHERE id IN (", ",", ")", None);
 const ORDERS: Bulk<()> = bulk(
@@ -60,6 +68,12 @@ const HOLDS_GONE: Bulk<()> = bulk(
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_holds FORCE INDEX (PRIMARY) USING (id)",
     Some(1),
+);
+const HISTORIES_GONE: Bulk<()> = bulk(
+    "DELETE stockhold_hold_histories FROM (SELECT x'' AS id UNION ALL SELECT ",
+    " UNION ALL SELECT ",
+    ") AS gone STRAIGHT_JOIN stockhold_hold_histories FORCE INDEX (PRIMARY) USING (id)",
+    None,
 );
 const SKUS_GONE: Bulk<()> = bulk(
     "DELETE stockhold_hold_skus FROM (SELECT x'' AS id UNION ALL SELECT ",
@@ -215,6 +229,16 @@ impl AuditSession for MysqlConnection {
         self.all(&text).await?.iter().map(hold).collect()
     }
 
+    async fn moved_histories(&mut self, ids: &BTreeSet<ReservationId>) -> Result<MovedHistories, DbError> {
+        let mut script = Script::new();
+        script.add_rows(&HISTORIES, ids, |text, of| id(text, *of));
+        let mut histories = MovedHistories::new();
+        for row in &self.script(&script).await? {
+            histories.entry(rows::id(row, 0)?).or_default().extend_from_slice(rows::bytes(row, 1)?);
+        }
+        Ok(histories)
+    }
+
     async fn skus_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
         let mut script = Script::new();
         script.add_rows(&SKUS, holds, |text, hold| id(text, hold.id));
@@ -327,6 +351,7 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
     let mut script = Script::new();
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
     script.add_rows(&HOLDS_GONE, *holds, one);
+    script.add_rows(&HISTORIES_GONE, *holds, one);
     script.add_rows(&SKUS_GONE, *holds, one);
     script.add_rows(&ORDERS_GONE, holds.iter().filter(|hold| hold.order_id().is_some()), one);
     script.add_rows(&SALES_GONE, deletion.closed_sales(), |text, (item, unit, seller)| {

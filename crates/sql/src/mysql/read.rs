@@ -122,7 +122,11 @@ impl Session for MysqlConnection {
 
     async fn serials(&mut self, id: ReservationId) -> Result<Option<Vec<u64>>, DbError> {
         let rows = self.rows(&statements::history(id)).await?;
-        rows.first().map(|row| serials_from(rows::bytes(row, 0)?)).transpose()
+        let mut history = Vec::new();
+        for row in &rows {
+            history.extend(serials_from(rows::bytes(row, 0)?)?);
+        }
+        Ok(Some(history).filter(|history| !history.is_empty()))
     }
 
     async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, DbError> {

@@ -409,10 +409,14 @@ fn last_id(before: Option<u128>) -> u128 {
     before.map_or(u128::MAX, |before| before.saturating_sub(1))
 }
 
-/// The serials of a reservation.
+/// The history of a reservation: the parts that were moved, oldest first, then that of the reservation itself.
 pub(super) fn history(of: ReservationId) -> String {
-    let mut text = "SELECT history FROM stockhold_holds WHERE id=".to_owned();
+    let mut text =
+        "SELECT history FROM (SELECT serial,history FROM stockhold_hold_histories WHERE id=".to_owned();
     id(&mut text, of);
+    let _ = write!(text, " UNION ALL SELECT {},history FROM stockhold_holds WHERE id=", u64::MAX);
+    id(&mut text, of);
+    text.push_str(") AS parts ORDER BY serial");
     text
 }
 
@@ -590,6 +594,7 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
         plan("the list of all", "PRIMARY", scan(None, None, None, 50)),
         plan("the shelf", "PRIMARY", shelf(None, ("default", "7"), 50)),
         plan("the shelf of a location", "PRIMARY", shelf(Some("default"), ("default", "7"), 50)),
+        plan("a history", "PRIMARY", ids.first().map(|id| history(*id)).unwrap_or_default()),
         plan("events after a position", "events_by_position", events(19_000, 50)),
     ]
 }

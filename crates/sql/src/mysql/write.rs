@@ -67,6 +67,14 @@ const DELETE_FIGURES: Bulk<Step> = Bulk {
 };
 const HOLDS: &str = "INSERT INTO stockhold_holds (id,status,expires_at,owner_id,sku,history,body) VALUES ";
 const INSERT_HOLDS: Bulk<Step> = write(HOLDS, "", None);
+const MOVE_HISTORIES: Bulk<Step> = write(
+    "INSERT INTO stockhold_hold_histories (id,serial,history) SELECT id,@stockhold_serial,history FROM stockhold_holds \
+FORCE INDEX (PRIMARY) WHERE id IN (",
+    ")",
+    Some(1),
+);
+const CLEAR_HISTORIES: Bulk<Step> =
+    write("UPDATE stockhold_holds FORCE INDEX (PRIMARY) SET history='' WHERE id IN (", ")", Some(1));
 /// The history always grows.
 const UPDATE_HOLDS: Bulk<Step> = write(
     HOLDS,
@@ -111,8 +119,10 @@ const INSERT_SALES: Bulk<Step> = write(SALES, "", None);
 const CLOSE_SALES: Bulk<Step> =
     write(SALES, " ON DUPLICATE KEY UPDATE returned_at=VALUES(returned_at),is_open=NULL", Some(2));
 const GONE: Bulk<Step> = delete_lines(Step::Write, Some((Step::Write, 1)));
-const COME: Bulk<Step> =
-    write("INSERT INTO stockhold_active_lines (location,sku,expires_at,id,quantity,due) VALUES ", "", None);
+const LINES: &str = "INSERT INTO stockhold_active_lines (location,sku,expires_at,id,quantity,due) VALUES ";
+const COME: Bulk<Step> = write(LINES, "", None);
+/// The quantity always changes.
+const RESIZED: Bulk<Step> = write(LINES, " ON DUPLICATE KEY UPDATE quantity=VALUES(quantity)", Some(2));
 const PAUSES: Bulk<Step> = write(
     "INSERT INTO stockhold_pauses (location,paused) VALUES ",
     " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
@@ -185,6 +195,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     };
     script.add_rows(&SKUS, skus, |text, (of, sku)| listed_under(text, of, sku));
     script.add_rows(&ORDERS, &changes.new_orders, |text, hold| listed_under(text, hold.id, order_of(hold)));
+    script.add_rows(&MOVE_HISTORIES, &changes.full_histories, |text, of| id(text, *of));
+    script.add_rows(&CLEAR_HISTORIES, &changes.full_histories, |text, of| id(text, *of));
     script.add_rows(&UPDATE_HOLDS, changes.changed_holds.iter().copied(), hold);
     script.add_rows(&DELETE_UNITS, &changes.gone_units, |text, (item, unit)| unit_key(text, item, unit));
     script.add_rows(&INSERT_UNITS, &changes.new_units, unit);
@@ -208,6 +220,7 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     script.add_rows(&CLOSE_SALES, &changes.closed_sales, sale);
     script.add_rows(&INSERT_SALES, &changes.new_sales, sale);
     script.add_rows(&GONE, &changes.gone, |text, one| line(text, one.item, (one.expires_at, one.id)));
+    script.add_rows(&RESIZED, &changes.resized, queued);
     script.add_rows(&COME, &changes.come, queued);
     script.add_rows(&PAUSES, &changes.pauses, |text, (location, paused)| {
         text.push('(');

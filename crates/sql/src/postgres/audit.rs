@@ -3,9 +3,11 @@
 use super::connect::PostgresConnection;
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, QueuedLine,
+    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, MovedHistories,
+    QueuedLine,
 };
 use crate::engine::{DbError, event_bucket, item_body, item_from, key_bucket};
+use std::collections::BTreeSet;
 use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId, bucket_of};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -129,6 +131,18 @@ impl AuditSession for PostgresConnection {
         found.iter().map(hold).collect()
     }
 
+    async fn moved_histories(&mut self, ids: &BTreeSet<ReservationId>) -> Result<MovedHistories, DbError> {
+        let HoldArrays { buckets, ids } = HoldArrays::new(ids);
+        let text = "SELECT p.id, p.history FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
+             JOIN stockhold.hold_histories p USING (bucket, id) ORDER BY p.id, p.serial";
+        let found = self.rows_of(text, &[&buckets, &ids]).await?;
+        let mut histories = MovedHistories::new();
+        for row in &found {
+            histories.entry(rows::id(row)?).or_default().extend_from_slice(row.try_get("history")?);
+        }
+        Ok(histories)
+    }
+
     async fn skus_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
         let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
         let text = "SELECT s.id, s.sku FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
@@ -248,6 +262,10 @@ impl AuditSession for PostgresConnection {
         let text =
             "DELETE FROM stockhold.hold_skus s USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
              WHERE s.bucket = gone.bucket AND s.id = gone.id";
+        self.client.execute(text, &[&buckets, &ids]).await?;
+        let text =
+            "DELETE FROM stockhold.hold_histories p USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
+             WHERE p.bucket = gone.bucket AND p.id = gone.id";
         self.client.execute(text, &[&buckets, &ids]).await?;
         let orders: Vec<ReservationId> =
             holds.iter().filter(|hold| hold.order_id().is_some()).map(|hold| hold.id).collect();

@@ -9,6 +9,7 @@
 //! each write that has to change a certain number of rows divides by zero if it changed another.
 
 mod errors;
+mod plans;
 mod statements;
 
 mod tls;
@@ -30,7 +31,7 @@ mod audit;
 pub(crate) use replica::open_with_replica;
 
 pub use migrate::SCHEMA_VERSION;
-pub use statements::{ExpectedPlan, PLANS};
+pub use plans::{ExpectedPlan, PLANS};
 
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};

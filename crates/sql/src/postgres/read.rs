@@ -139,7 +139,9 @@ impl Session for PostgresConnection {
         let found =
             self.client.query_opt(&self.statements.read_history, &[&column(id.bucket()), &uuid(id)]).await?;
         let Some(row) = found else { return Ok(None) };
-        serials_from(row.try_get(0)?).map(Some)
+        let mut parts: Vec<&[u8]> = row.try_get("moved")?;
+        parts.push(row.try_get("history")?);
+        serials_from(&parts.concat()).map(Some)
     }
 
     async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, DbError> {

@@ -32,66 +32,6 @@ macro_rules! statements {
     };
 }
 
-/// A statement and the index that its plan has to use. Tests check the plans.
-#[derive(Clone, Copy, Debug)]
-pub struct ExpectedPlan {
-    /// What it is for.
-    pub name: &'static str,
-    /// Its text.
-    pub text: &'static str,
-    /// The index, or what those of which any will do begin with.
-    pub index: &'static str,
-    /// Whether rows have to be locked in the order of the arrays.
-    pub locks: bool,
-}
-
-/// The statements whose plans matter.
-pub const PLANS: [ExpectedPlan; 23] = [
-    ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
-    ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
-    ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
-    ExpectedPlan { name: "lock free reservations", text: LOCK_FREE_HOLDS, index: "holds_", locks: true },
-    ExpectedPlan { name: "read items", text: READ_ITEMS, index: "items_", locks: false },
-    ExpectedPlan { name: "read reservations", text: READ_HOLDS, index: "holds_", locks: false },
-    ExpectedPlan { name: "look a key up", text: READ_KEYS, index: "keys_pkey", locks: false },
-    ExpectedPlan { name: "deadlines of an item", text: READ_DUE, index: "active_lines_pkey", locks: false },
-    ExpectedPlan { name: "sweep", text: READ_ANY_DUE, index: "active_lines_due", locks: false },
-    ExpectedPlan { name: "an owner's list", text: SCAN_OWNER, index: "holds_by_owner", locks: false },
-    ExpectedPlan { name: "a SKU's list", text: SCAN_SKU, index: "holds_by_sku", locks: false },
-    ExpectedPlan { name: "an order's list", text: SCAN_ORDER, index: "hold_orders_by_order", locks: false },
-    ExpectedPlan { name: "the list of all", text: SCAN_ALL, index: "holds_by_id", locks: false },
-    ExpectedPlan { name: "lock named units", text: LOCK_UNITS, index: "units_pkey", locks: true },
-    ExpectedPlan {
-        name: "lock named units that are free",
-        text: LOCK_NAMED_UNITS_THAT_ARE_FREE,
-        index: "units_pkey",
-        locks: true,
-    },
-    ExpectedPlan {
-        name: "lock the first free units",
-        text: LOCK_FREE_UNITS,
-        index: "units_in_order",
-        locks: true,
-    },
-    ExpectedPlan {
-        name: "read the first free units",
-        text: READ_FREE_UNITS,
-        index: "units_in_order",
-        locks: false,
-    },
-    ExpectedPlan { name: "figures of units", text: UNIT_FIGURES, index: "unit_counters_pkey", locks: false },
-    ExpectedPlan { name: "a page of units", text: UNITS_PAGE, index: "units_in_order", locks: false },
-    ExpectedPlan { name: "one unit", text: READ_UNIT, index: "units_pkey", locks: false },
-    ExpectedPlan {
-        name: "events after a position",
-        text: READ_EVENTS,
-        index: "events_by_position",
-        locks: false,
-    },
-    ExpectedPlan { name: "lock records", text: LOCK_RECORDS, index: "records_pkey", locks: true },
-    ExpectedPlan { name: "a page of records", text: RECORD_PAGE, index: "records_pkey", locks: false },
-];
-
 macro_rules! item_columns {
     () => {
         "location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment, active, sequence,
@@ -206,26 +146,26 @@ macro_rules! scan {
     };
 }
 
-const LOCK_ITEMS: &str = lock_items!("");
-const LOCK_FREE_ITEMS: &str = lock_items!("SKIP LOCKED");
-const LOCK_HOLDS: &str = "
+pub(super) const LOCK_ITEMS: &str = lock_items!("");
+pub(super) const LOCK_FREE_ITEMS: &str = lock_items!("SKIP LOCKED");
+pub(super) const LOCK_HOLDS: &str = "
     SELECT locked.body FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
     CROSS JOIN LATERAL (
         SELECT h.body FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE
     ) AS locked";
-const LOCK_FREE_HOLDS: &str = "
+pub(super) const LOCK_FREE_HOLDS: &str = "
     SELECT locked.id FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
     CROSS JOIN LATERAL (
         SELECT h.id FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS locked";
-const LOCK_UNITS: &str = lock_units!("");
-const LOCK_NAMED_UNITS_THAT_ARE_FREE: &str = lock_units!("SKIP LOCKED");
+pub(super) const LOCK_UNITS: &str = lock_units!("");
+pub(super) const LOCK_NAMED_UNITS_THAT_ARE_FREE: &str = lock_units!("SKIP LOCKED");
 /// The first ones in the order of claims that nobody has locked.
-const LOCK_FREE_UNITS: &str = free_units!("FOR NO KEY UPDATE SKIP LOCKED");
-const READ_FREE_UNITS: &str = free_units!("");
-const UNIT_FIGURES: &str = "
+pub(super) const LOCK_FREE_UNITS: &str = free_units!("FOR NO KEY UPDATE SKIP LOCKED");
+pub(super) const READ_FREE_UNITS: &str = free_units!("");
+pub(super) const UNIT_FIGURES: &str = "
     SELECT want.number, f.total, f.held, f.paying, f.sold, f.fulfilled, f.active, f.at
     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
     CROSS JOIN LATERAL (
@@ -259,7 +199,7 @@ const LAST_UNITS: &str = "
     ) AS last ON true
     GROUP BY want.number";
 /// Each status is a list in order.
-const UNITS_PAGE: &str = concat!(
+pub(super) const UNITS_PAGE: &str = concat!(
     "SELECT * FROM (",
     units_page!("0"),
     " UNION ALL ",
@@ -271,13 +211,13 @@ const UNITS_PAGE: &str = concat!(
     ") AS found ORDER BY position, id LIMIT $6"
 );
 /// One unit, and where its events are.
-const READ_UNIT: &str = concat!(
+pub(super) const READ_UNIT: &str = concat!(
     "SELECT ",
     unit_columns!(),
     ", history FROM stockhold.units u
      WHERE u.bucket = $1 AND u.location = $2 AND u.sku = $3 AND u.id = $4"
 );
-const READ_ITEMS: &str = concat!(
+pub(super) const READ_ITEMS: &str = concat!(
     "SELECT found.* FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
      CROSS JOIN LATERAL (
          SELECT ",
@@ -287,17 +227,17 @@ const READ_ITEMS: &str = concat!(
          OFFSET 0
      ) AS found"
 );
-const READ_HOLDS: &str = "
+pub(super) const READ_HOLDS: &str = "
     SELECT found.body FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
     CROSS JOIN LATERAL (
         SELECT h.body FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id OFFSET 0
     ) AS found";
-const READ_KEYS: &str = "
+pub(super) const READ_KEYS: &str = "
     SELECT found.body FROM unnest($1::smallint[], $2::bytea[]) AS want (bucket, hash)
     CROSS JOIN LATERAL (
         SELECT k.body FROM stockhold.keys k WHERE k.bucket = want.bucket AND k.hash = want.hash OFFSET 0
     ) AS found";
-const READ_DUE: &str = "
+pub(super) const READ_DUE: &str = "
     SELECT want.number, first.expires_at, first.id
     FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
         AS want (bucket, location, sku, depth, number)
@@ -312,11 +252,11 @@ macro_rules! read_any_due {
          WHERE leads AND (expires_at, id) > ($2::bigint, $3::uuid) ORDER BY expires_at, id LIMIT $1"
     };
 }
-const READ_ANY_DUE: &str = read_any_due!();
-const SCAN_OWNER: &str = scan!("AND owner_id = $4");
-const SCAN_ALL: &str = scan!("");
+pub(super) const READ_ANY_DUE: &str = read_any_due!();
+pub(super) const SCAN_OWNER: &str = scan!("AND owner_id = $4");
+pub(super) const SCAN_ALL: &str = scan!("");
 /// Those whose first line is of the SKU, and those that have another line of it, in one order.
-const SCAN_SKU: &str = "
+pub(super) const SCAN_SKU: &str = "
     SELECT id, status, CASE WHEN status = coalesce($1, status) THEN body END AS body FROM (
         (SELECT id, status, body FROM stockhold.holds WHERE sku = $4 AND id < $2 ORDER BY id DESC LIMIT $3)
         UNION ALL
@@ -327,18 +267,23 @@ const SCAN_SKU: &str = "
         ) AS h ORDER BY one.id DESC LIMIT $3)
     ) AS found ORDER BY id DESC LIMIT $3";
 /// Those that were confirmed for an order, the last one first.
-const SCAN_ORDER: &str = "
+pub(super) const SCAN_ORDER: &str = "
     SELECT one.number, one.id, h.status, CASE WHEN h.status = coalesce($1, h.status) THEN h.body END AS body FROM (
         SELECT bucket, id, number FROM stockhold.hold_orders WHERE order_id = $4 AND number < $2
         ORDER BY number DESC LIMIT $3
     ) AS one CROSS JOIN LATERAL (
         SELECT status, body FROM stockhold.holds h WHERE h.bucket = one.bucket AND h.id = one.id OFFSET 0
     ) AS h ORDER BY one.number DESC";
-const READ_EVENTS: &str = "
+/// The history of a reservation: the parts that were moved, oldest first, and that of its own row.
+pub(super) const READ_HISTORY: &str = "
+    SELECT ARRAY(
+        SELECT p.history FROM stockhold.hold_histories p WHERE p.bucket = h.bucket AND p.id = h.id ORDER BY p.serial
+    ) AS moved, h.history FROM stockhold.holds h WHERE h.bucket = $1 AND h.id = $2";
+pub(super) const READ_EVENTS: &str = "
     SELECT last_position, count, body FROM stockhold.events WHERE last_position > $1
     ORDER BY last_position LIMIT $2";
 
-const LOCK_RECORDS: &str = "
+pub(super) const LOCK_RECORDS: &str = "
     SELECT locked.* FROM unnest($1::text[], $2::text[]) AS want (kind, id)
     CROSS JOIN LATERAL (
         SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r
@@ -351,7 +296,7 @@ const READ_RECORDS: &str = "
         SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r
         WHERE r.kind = want.kind AND r.id = want.id OFFSET 0
     ) AS found";
-const RECORD_PAGE: &str = "
+pub(super) const RECORD_PAGE: &str = "
     SELECT kind, id, version, value FROM stockhold.records
     WHERE kind = $1 AND id > $2 AND value IS NOT NULL ORDER BY id LIMIT $3";
 
@@ -417,6 +362,15 @@ statements! {
             WHERE h.bucket = n.bucket AND h.id = n.id
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    move_histories: "
+        WITH full_ones AS (
+            SELECT h.bucket, h.id, h.history FROM unnest($1::smallint[], $2::uuid[]) AS n (bucket, id)
+            JOIN stockhold.holds h USING (bucket, id)
+        ), moved AS (
+            INSERT INTO stockhold.hold_histories (bucket, id, serial, history) SELECT bucket, id, $3::bigint, history FROM full_ones
+        ), cleared AS (
+            UPDATE stockhold.holds h SET history = '' FROM full_ones f WHERE h.bucket = f.bucket AND h.id = f.id RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM cleared";
     // What lists find a reservation by. It changes seldom, and `update_holds` leaves it alone, so that it changes no index.
     relist_holds: "
         WITH done AS (
@@ -495,6 +449,15 @@ statements! {
               AND a.expires_at = o.expires_at AND a.id = o.id
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    update_lines: "
+        WITH done AS (
+            UPDATE stockhold.active_lines a SET quantity = n.quantity
+            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[])
+                AS n (bucket, location, sku, expires_at, id, quantity)
+            WHERE a.bucket = n.bucket AND a.location = n.location AND a.sku = n.sku
+              AND a.expires_at = n.expires_at AND a.id = n.id
+            RETURNING 1
+        ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_lines: "
         INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::boolean[])";
@@ -549,7 +512,7 @@ statements! {
     scan_sku: SCAN_SKU;
     scan_order: SCAN_ORDER;
     scan_all: SCAN_ALL;
-    read_history: "SELECT history FROM stockhold.holds WHERE bucket = $1 AND id = $2";
+    read_history: READ_HISTORY;
     read_batches: "
         SELECT e.last_position, e.count, e.body
         FROM unnest($1::smallint[], $2::bigint[]) WITH ORDINALITY AS want (bucket, serial, number)

@@ -2,7 +2,7 @@
 
 use super::connect::PostgresConnection;
 use super::errors::db_error_at_commit;
-use super::rows::{self, ItemKeys, RecordArrays, column, stored, uuid};
+use super::rows::{self, HoldArrays, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
     further_skus, hold_body, key_body, key_bucket, order_of, packed_events_body, settings_body,
@@ -63,7 +63,9 @@ impl PostgresConnection {
         let listed: Vec<&Hold> = changes.new_holds.iter().chain(&changes.relisted_holds).copied().collect();
         let further = SkuRows::new(&listed);
         let orders = OrderRows::new(&changes.new_orders);
+        let full = HoldArrays::new(&changes.full_histories.iter().copied().collect());
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
+        let resized = LineRows::new(&changes.resized);
         let keys = KeyRows::new(&changes.keys);
         let (new_records, changed_records) =
             (RecordRows::new(&changes.new_records)?, RecordRows::new(&changes.changed_records)?);
@@ -75,7 +77,7 @@ impl PostgresConnection {
         if reserves_alone(changes) && further.ids.is_empty() {
             let mut params = changed_items.params();
             params.extend(new_holds.params(true, &entry));
-            params.extend(come.params(true));
+            params.extend(come.params(LineColumns::All));
             params.extend([&bucket as &(dyn ToSql + Sync), &serial, &count, &events]);
             params.extend(keys.params());
             return self.put(&s.reserved, changed_items.keys.len(), params).await;
@@ -91,10 +93,12 @@ impl PostgresConnection {
             self.put(&s.delete_hold_skus, relisted.ids.len(), vec![&relisted.buckets, &relisted.ids]),
             self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
             self.put(&s.insert_hold_orders, orders.ids.len(), orders.params()),
+            self.put(&s.move_histories, full.ids.len(), vec![&full.buckets, &full.ids, &serial]),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
             self.write_units(changes, &entry),
-            self.put(&s.delete_lines, gone.ids.len(), gone.params(false)),
-            self.put(&s.insert_lines, come.ids.len(), come.params(true)),
+            self.put(&s.delete_lines, gone.ids.len(), gone.params(LineColumns::Key)),
+            self.put(&s.update_lines, resized.ids.len(), resized.params(LineColumns::Quantity)),
+            self.put(&s.insert_lines, come.ids.len(), come.params(LineColumns::All)),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
             self.put(&s.insert_records, new_records.versions.len(), new_records.params()),
             self.put(&s.update_records, changed_records.versions.len(), changed_records.params()),
@@ -126,6 +130,7 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
         changed_holds,
         new_orders,
         gone,
+        resized,
         pauses,
         events,
         ..
@@ -136,6 +141,7 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
         && changed_holds.is_empty()
         && new_orders.is_empty()
         && gone.is_empty()
+        && resized.is_empty()
         && pauses.is_empty()
         && changes.new_records.is_empty()
         && changes.changed_records.is_empty()
@@ -306,6 +312,15 @@ struct LineRows<'a> {
     leads: Vec<bool>,
 }
 
+/// The columns of lines that a statement gets.
+#[derive(Clone, Copy)]
+enum LineColumns {
+    Key,
+    /// The key and the quantity.
+    Quantity,
+    All,
+}
+
 impl<'a> LineRows<'a> {
     fn new(lines: &[LineRow<'a>]) -> Self {
         let mut rows = Self::default();
@@ -319,14 +334,17 @@ impl<'a> LineRows<'a> {
         rows
     }
 
-    /// What is no part of the key only where a row is made.
-    fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self, columns: LineColumns) -> Vec<&(dyn ToSql + Sync)> {
         let mut params = self.items.params();
         params.push(&self.expires_at);
         params.push(&self.ids);
-        if whole {
-            params.push(&self.quantities);
-            params.push(&self.leads);
+        match columns {
+            LineColumns::Key => {}
+            LineColumns::Quantity => params.push(&self.quantities),
+            LineColumns::All => {
+                params.push(&self.quantities);
+                params.push(&self.leads);
+            }
         }
         params
     }

@@ -78,6 +78,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
          INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, history, body)
          SELECT n % 1024, gen_random_uuid(), 0, 0, (n % 100)::text, (n % 100)::text, '12345678', ''
          FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.hold_histories (bucket, id, serial, history)
+         SELECT n % 1024, gen_random_uuid(), n, '12345678' FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.hold_skus (bucket, id, sku)
          SELECT n % 1024, gen_random_uuid(), (n % 100)::text FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.hold_orders (bucket, id, order_id)
@@ -121,6 +123,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),
         "an order's list" => "NULL, 9223372036854775807, 50, '7'".to_owned(),
         "the list of all" => format!("NULL, {highest}, 50"),
+        "a history" => "1, gen_random_uuid()".to_owned(),
         "events after a position" => "19000, 50".to_owned(),
         "lock records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),
         "a page of records" => "'api_key', '7', 50".to_owned(),
@@ -143,6 +146,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                 let name = plan.name;
                 assert!(says(&format!("using {}", plan.index)), "{name}:\n{text}");
                 assert!(!sorts && !says("Seq Scan") && !says("Hash") && !says("Bitmap"), "{name}:\n{text}");
+                assert!(name != "a history" || says("using hold_histories_pkey"), "{name}:\n{text}");
                 assert!(name != "a SKU's list" || says("using hold_skus_by_sku"), "{name}:\n{text}");
                 assert!(!plan.locks || says("Nested Loop") && says("LockRows"), "{name}:\n{text}");
                 bench.session.run("DEALLOCATE looked_at");

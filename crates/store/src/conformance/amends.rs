@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     case("an amend after a closed payment window keeps the deadline", after_a_payment),
     case("an amend replaces or clears the metadata and keeps the other terms", metadata),
     case("an amend of a closed or unknown reservation is refused", closed),
+    case("the history of a reservation that was amended often is whole", long_history),
 ];
 
 /// An amend that takes what is available.
@@ -417,4 +418,31 @@ fn closed(world: &mut dyn World) -> Checked {
         case.world.restart();
     }
     case.expect_counters(&item, 1, 0)
+}
+
+fn long_history(world: &mut dyn World) -> Checked {
+    const AMENDS: u64 = 140;
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 9)?;
+    let hold = case.hold(reserve(&[(&item, 1)]))?;
+    for number in 0..AMENDS {
+        case.hold(amend(hold.id, &[(&item, 2 + number % 2)]))?;
+        if number == AMENDS / 2 {
+            case.world.restart();
+        }
+    }
+    // Two transitions of one commit.
+    case.submit_two(true, [amend(hold.id, &[(&item, 5)]), amend(hold.id, &[(&item, 6)])])?;
+    let sold = case.hold(confirm(hold.id))?;
+    ensure_eq!(sold.version, AMENDS + 4, "every transition is counted");
+    for _ in 0..2 {
+        let history = case.history(hold.id)?;
+        ensure_eq!(history.len() as u64, sold.version, "every transition is in the history");
+        let previous: Vec<_> = history.iter().skip(1).map(|event| event.previous).collect();
+        let ids: Vec<_> = history.iter().map(|event| Some(event.id)).collect();
+        ensure_eq!(previous[..], ids[..ids.len() - 1], "each follows the one before");
+        ensure_eq!(ids.last(), Some(&Some(sold.last_event)), "the latest event");
+        case.world.restart();
+    }
+    case.expect_counters(&item, 6, 0)
 }

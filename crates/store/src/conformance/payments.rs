@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case("while a payment is under way, no other command changes the reservation", nothing_else_changes),
     case("a confirm goes through for the payment of the window, which the sale keeps", confirm_in_a_window),
     case("a confirm may name a payment without a window", confirm_without_a_window),
+    case("a sale does not show a payment whose window was closed", closed_payment_is_not_the_sale),
     case("the same payment again has the later end of both, and is no change if that is known", same_payment),
     case("a closed window gives the deadline back and leaves time for another payment", closed),
     case("the time after a closed window is the default time of the item if that is shorter", short_grace),
@@ -270,6 +271,26 @@ fn confirm_without_a_window(world: &mut dyn World) -> Checked {
         ensure_eq!(case.expect_refused(confirm_paid(sold.id, other))?, refusal, "another payment");
     }
     case.expect_figures(&item, StockCounters { confirmed_sold: 2, ..figures(9, 0, 7) })
+}
+
+fn closed_payment_is_not_the_sale(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let item = case.create_item("a", 9)?;
+    let hold = case.hold(reserve(&[(&item, 1)]))?;
+    let opened = case.hold(open_payment(hold.id, "p", 60))?;
+    case.hold(close_payment(hold.id))?;
+    let sold = case.hold(confirm(hold.id))?;
+    ensure_eq!(sold.details().payment, None, "the payment of the sale");
+    ensure_eq!(sold.details().first_payment_at, opened.details().first_payment_at, "the first window");
+    case.world.restart();
+    ensure_eq!(case.read_hold(hold.id)?, sold, "after a restart");
+    ensure_eq!(case.hold(confirm(hold.id))?, sold, "confirmed once more");
+    // The declined payment and one that nobody named are both other payments than that of the sale.
+    let refusal = Rejection::ReservationConfirmed { id: hold.id, order_id: None, payment_id: None };
+    for other in ["p", "q"] {
+        ensure_eq!(case.expect_refused(confirm_paid(hold.id, other))?, refusal, "payment {other}");
+    }
+    case.expect_figures(&item, StockCounters { confirmed_sold: 1, ..figures(9, 0, 5) })
 }
 
 fn same_payment(world: &mut dyn World) -> Checked {

@@ -54,21 +54,6 @@ impl Model {
         line_details(late, promised_at)
     }
 
-    pub(super) fn expect_setting_that_fits(&self, mode: Mode, settings: &Settings) -> Result<(), Rejection> {
-        if let (Some(start), Some(end)) = (settings.sale_starts_at, settings.sale_ends_at)
-            && start >= end
-        {
-            return Err(super::invalid("/sale_ends_at"));
-        }
-        if mode == Mode::Units && settings.oversell_allowance > 0 {
-            return Err(super::invalid("/oversell_allowance"));
-        }
-        if mode == Mode::Units && !settings.incoming.is_empty() {
-            return Err(super::invalid("/incoming"));
-        }
-        Ok(())
-    }
-
     /// The settings of an item once a delivery has arrived.
     pub(super) fn settings_after(&self, asked: &AdjustStock) -> Result<Settings, Rejection> {
         let mut settings = self.known(&asked.item).settings;
@@ -85,6 +70,22 @@ impl Model {
         settings.incoming = supplies.into();
         Ok(settings)
     }
+}
+
+/// What is wrong with settings together, or with settings of an item whose units have ids.
+pub(super) fn expect_setting_that_fits(mode: Mode, settings: &Settings) -> Result<(), Rejection> {
+    if let (Some(start), Some(end)) = (settings.sale_starts_at, settings.sale_ends_at)
+        && start >= end
+    {
+        return Err(super::invalid("/sale_ends_at"));
+    }
+    if mode == Mode::Units && settings.oversell_allowance > 0 {
+        return Err(super::invalid("/oversell_allowance"));
+    }
+    if mode == Mode::Units && !settings.incoming.is_empty() {
+        return Err(super::invalid("/incoming"));
+    }
+    Ok(())
 }
 
 /// What is wrong with the deliveries and the allowance that a command sets.

@@ -147,6 +147,9 @@ impl Model {
                 until: now,
                 deadline_before: hold.expires_at,
             });
+        } else if let Some(details) = &mut hold.details {
+            // It was declined or given up.
+            details.payment = None;
         }
         self.keep(&hold);
         self.end(hold.id, Status::Confirmed, now, None, asked.order_id.clone());

@@ -38,7 +38,7 @@ impl Model {
         };
         let nothing = Settings::default();
         let settings = settings(before.as_ref().map_or(&nothing, |item| &item.settings), asked);
-        self.expect_setting_that_fits(mode, &settings)?;
+        super::backorders::expect_setting_that_fits(mode, &settings)?;
         let Some(before) = before else {
             self.records.push(Record {
                 key: asked.item.clone(),

@@ -15,6 +15,10 @@ use stockhold_domain::{
     StockCounters, Transition, Unit, UnitMove, bucket_of, moved,
 };
 
+/// Transitions of a reservation after which its history so far moves from its row to a row of its own. So the row stays short, and an
+/// update costs no more however often the reservation was changed before.
+const HISTORY_VERSIONS: u64 = 64;
+
 /// See the documentation of the module.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedState {
@@ -46,6 +50,14 @@ pub(crate) struct LoadedEntry<T> {
     pub(crate) after: Option<T>,
     /// Whether it is not there any more.
     pub(crate) is_deleted: bool,
+}
+
+/// Changes of the queue of deadlines.
+#[derive(Default)]
+struct QueueChanges<'a> {
+    gone: Vec<LineRow<'a>>,
+    resized: Vec<LineRow<'a>>,
+    come: Vec<LineRow<'a>>,
 }
 
 impl<T> LoadedEntry<T> {
@@ -173,6 +185,20 @@ impl LoadedState {
         let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
         new_holds.sort_by_key(by_id);
         changed_holds.sort_by_key(by_id);
+        let is_full = |entry: &&LoadedEntry<Hold>| match (&entry.before, &entry.after) {
+            (Some(before), Some(after)) => {
+                before.version / HISTORY_VERSIONS < after.version / HISTORY_VERSIONS
+            }
+            _ => false,
+        };
+        let mut full_histories: Vec<ReservationId> = self
+            .holds
+            .values()
+            .filter(is_full)
+            .filter_map(|entry| entry.after.as_ref())
+            .map(|hold| hold.id)
+            .collect();
+        full_histories.sort_by_key(|id| (id.bucket(), *id));
         let relisted = |entry: &&LoadedEntry<Hold>| match (&entry.before, &entry.after) {
             (Some(before), Some(after)) => listed_by(before) != listed_by(after),
             _ => false,
@@ -181,7 +207,7 @@ impl LoadedState {
             self.holds.values().filter(relisted).filter_map(|entry| entry.after.as_ref()).collect();
         relisted_holds.sort_by_key(by_id);
         let new_orders = effects.events.iter().filter_map(confirmed_for_an_order).collect();
-        let (gone, come) = self.moved_lines();
+        let QueueChanges { gone, resized, come } = self.queue_changes();
         let pauses =
             self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
         let mut keys: Vec<&KeyRecord> = effects.keys.iter().collect();
@@ -210,9 +236,11 @@ impl LoadedState {
             new_sales,
             new_holds,
             changed_holds,
+            full_histories,
             relisted_holds,
             new_orders,
             gone,
+            resized,
             come,
             pauses: pauses.collect(),
             new_records,
@@ -223,28 +251,38 @@ impl LoadedState {
         }
     }
 
-    /// The lines to delete from the queue of deadlines, and those to insert. A reservation that keeps its deadline has neither.
-    fn moved_lines(&self) -> (Vec<LineRow<'_>>, Vec<LineRow<'_>>) {
-        let (mut gone, mut come) = (Vec::new(), Vec::new());
+    /// How the queue of deadlines changes. A line that keeps its deadline and its quantity is not among it.
+    fn queue_changes(&self) -> QueueChanges<'_> {
+        let mut changes = QueueChanges::default();
         let queued = |hold: &&Hold| hold.status == Status::Active;
         for LoadedEntry { before, after, .. } in self.holds.values() {
             let Some(after) = after else { continue };
             let before = before.as_ref().filter(queued);
             let after = Some(after).filter(queued);
-            let same = |hold: &Hold, other: &Hold| queue_lines(hold).eq(queue_lines(other));
-            let stays = before.zip(after).map_or(before.is_none() && after.is_none(), |(a, b)| same(a, b));
-            if !stays {
-                gone.extend(before.into_iter().flat_map(queue_lines));
-                come.extend(after.into_iter().flat_map(queue_lines));
+            let key = |line: &LineRow<'_>| (line.expires_at, line.leads);
+            let mut known: BTreeMap<&ItemKey, LineRow<'_>> =
+                before.into_iter().flat_map(queue_lines).map(|line| (line.item, line)).collect();
+            for line in after.into_iter().flat_map(queue_lines) {
+                match known.remove(line.item) {
+                    Some(known) if key(&known) == key(&line) => {
+                        changes.resized.extend((known.quantity != line.quantity).then_some(line));
+                    }
+                    known => {
+                        changes.gone.extend(known);
+                        changes.come.push(line);
+                    }
+                }
             }
+            changes.gone.extend(known.into_values());
         }
         let by_key = |a: &LineRow<'_>, b: &LineRow<'_>| {
             let key = |line: &LineRow<'_>| (bucket_of(line.item), line.expires_at, line.id);
             (key(a), a.item).cmp(&(key(b), b.item))
         };
-        gone.sort_by(by_key);
-        come.sort_by(by_key);
-        (gone, come)
+        changes.gone.sort_by(by_key);
+        changes.resized.sort_by(by_key);
+        changes.come.sort_by(by_key);
+        changes
     }
 
     fn move_deadline(&mut self, before: Option<Deadline>, hold: &Hold) {

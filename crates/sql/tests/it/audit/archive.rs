@@ -1,6 +1,6 @@
 //! What is over leaves the books.
 
-use super::{Shop, Traces, adds_up, days, done, events_after, every_command, newest};
+use super::{Shop, Traces, adds_up, days, done, events_after, every_command, newest, often_amended};
 use crate::fixture::{Desk, hold, item, reservation, run, stock};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,6 +113,29 @@ pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &m
     assert!(late.is_ok(), "{late:?}");
     adds_up(shop);
     everything_leaves_in_the_end(shop, &young);
+}
+
+pub(super) fn a_long_history_stays_out_of_its_row_and_leaves_with_it<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut maker = Maker::new(86, "long-");
+    let id = often_amended(&*store, &mut maker);
+    // Each condition is a row that the table refuses if it does not hold.
+    shop.sql(
+        "CREATE TABLE {t}found (n BIGINT CHECK (n = 1));
+         INSERT INTO {t}found SELECT COUNT(*) FROM {t}hold_histories WHERE octet_length(history) = 8 * 63;
+         INSERT INTO {t}found SELECT COUNT(*) FROM {t}holds WHERE octet_length(history) = 8 * 38;
+         INSERT INTO {t}found SELECT COUNT(*) FROM {t}active_lines",
+    );
+    done(&*store, maker.wrap(maker::release(id)));
+    let history = Desk::new().find(&*store, Query::History(id));
+    let Ok(QueryResult::History(Some(rows))) = history else { panic!("{history:?}") };
+    assert_eq!(rows.len(), 102);
+    newest(&*store);
+    shop.set_clock(days(100));
+    let (archived, _) = dropped(shop);
+    assert_eq!((archived.events, archived.reservations), (103, 1));
+    shop.sql("INSERT INTO {t}found SELECT 1 + COUNT(*) FROM {t}hold_histories; DROP TABLE {t}found");
+    adds_up(shop);
 }
 
 fn young_keys() -> u64 {

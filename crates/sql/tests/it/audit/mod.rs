@@ -154,6 +154,7 @@ for_every_dialect! { audit:
         every_kind_of_drift_is_found;
     archive:
         what_is_old_and_over_leaves_and_the_rest_adds_up
+        a_long_history_stays_out_of_its_row_and_leaves_with_it
         what_is_only_written_stays
         nothing_leaves_that_could_not_be_written
         nothing_leaves_books_that_do_not_add_up
@@ -252,4 +253,15 @@ fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
     run(store, maker.wrap(maker::put_record(&records[0], 1, b"two"))).unwrap();
     run(store, maker.wrap(maker::delete_record(&records[1], 1))).unwrap();
     Traces { items, active, confirmed, returned, cancelled }
+}
+
+/// A reservation of which a part of the history is in a row of its own.
+fn often_amended(store: &dyn Store, maker: &mut Maker) -> ReservationId {
+    const AMENDS: u64 = 100;
+    let item = stock(store, maker, "often", 9);
+    let id = done(store, maker.wrap(maker::reserve_for(60, &[(&item, 1)])));
+    for number in 0..AMENDS {
+        done(store, maker.wrap(maker::amend(id, &[(&item, 2 + number % 2)])));
+    }
+    id
 }

@@ -1,6 +1,6 @@
 //! Recounting.
 
-use super::{Shop, adds_up, every_command, verdict};
+use super::{Shop, adds_up, every_command, often_amended, verdict};
 use crate::fixture::{Desk, run};
 use crate::workload::mixed;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
 }
 
 /// What is done to the database, the tables that have to be put back, and what the finding says.
-const DRIFTS: [(&str, &[&str], &str); 26] = [
+const DRIFTS: [(&str, &[&str], &str); 28] = [
     ("UPDATE {t}items SET held = held + 1 WHERE held > 0", &["items"], "its events lead to"),
     ("UPDATE {t}items SET total_units = total_units + 1", &["items"], "its events lead to"),
     ("UPDATE {t}items SET oversell_allowance = 3", &["items"], "other settings"),
@@ -62,6 +62,8 @@ const DRIFTS: [(&str, &[&str], &str); 26] = [
     ("UPDATE {t}holds SET owner_id = 'x'", &["holds"], "what it is found by"),
     ("DELETE FROM {t}holds WHERE status = 0", &["holds"], "in the history of one"),
     ("DELETE FROM {t}holds WHERE status = 1", &["holds"], "its reservations"),
+    ("DELETE FROM {t}hold_histories", &["hold_histories"], "in the history of one"),
+    ("UPDATE {t}hold_histories SET history = '12345678'", &["hold_histories"], "its history does not begin"),
     ("DELETE FROM {t}hold_skus", &["hold_skus"], "lists by SKU"),
     ("DELETE FROM {t}hold_orders", &["hold_orders"], "the list of order"),
     ("UPDATE {t}hold_orders SET order_id = 'x'", &["hold_orders"], "the list of order"),
@@ -86,6 +88,7 @@ pub(super) fn every_kind_of_drift_is_found<S: Shop>(shop: &mut S) {
         let store = shop.store();
         let mut maker = Maker::new(63, "drift-");
         every_command(&*store, &mut maker, "");
+        often_amended(&*store, &mut maker);
         // One that is in no position: a cut between the commit and its number.
         Desk::new().find(&*store, Query::Events { after: 0, limit: 1 }).unwrap();
     }

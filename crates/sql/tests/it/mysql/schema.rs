@@ -100,6 +100,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                      FROM seq_1_to_20000;
                  INSERT INTO stockhold_holds SELECT UNHEX(MD5(seq)), 0, 0, seq % 100, seq % 100, '12345678', ''
                      FROM seq_1_to_20000;
+                 INSERT INTO stockhold_hold_histories SELECT UNHEX(MD5(seq)), seq, '12345678' FROM seq_1_to_20000;
                  INSERT INTO stockhold_hold_skus SELECT UNHEX(MD5(seq)), seq % 100 FROM seq_1_to_20000;
                  INSERT INTO stockhold_hold_orders SELECT seq, UNHEX(MD5(seq)), seq % 100 FROM seq_1_to_20000;
                  INSERT INTO stockhold_active_lines
@@ -112,7 +113,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
             );
             bench.session.texts(
                 "ANALYZE TABLE stockhold_items, stockhold_holds, stockhold_active_lines, stockhold_keys, stockhold_events,
-                 stockhold_hold_skus, stockhold_hold_orders, stockhold_units, stockhold_unit_counters",
+                 stockhold_hold_histories, stockhold_hold_skus, stockhold_hold_orders, stockhold_units, stockhold_unit_counters",
             );
         }
         for plan in [2, 40, ROWS].into_iter().flat_map(plans) {
