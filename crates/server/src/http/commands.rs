@@ -86,7 +86,7 @@ impl Worker {
         decode::no_idempotency_key(head.idempotency_key != super::request_head::SingleHeader::Absent)?;
         let decoded = decode::commands(head.query, body)?;
         let count = decoded.len();
-        self.take_batch_tokens(context, count)?;
+        self.take_batch_tokens(context, count).await?;
         self.metrics.batch(count);
         let origin = origin(context);
         let mut envelopes = Vec::with_capacity(count);

@@ -152,7 +152,7 @@ impl Worker {
             _ => self.authenticate(head).await?,
         };
         let context = RequestContext { head, request_id, caller: &caller, rate };
-        self.take_token(context)?;
+        self.take_token(context).await?;
         let route = found.map_err(|error| match error {
             RouteError::UnknownPath => Problem::unknown_route(head.path).into(),
             RouteError::WrongMethod(allow) => {

@@ -1,10 +1,12 @@
 //! Access control over the real server: every route without the right credential, restricted callers, tokens, hold tokens,
-//! addresses behind proxies, browsers, and the rules for listening.
+//! addresses behind proxies, browsers, limits that instances share, and the rules for listening.
 
 mod listening;
+mod redis;
 mod restrictions;
 mod routes;
 mod secrets;
+mod shared_limits;
 mod tokens;
 
 use crate::api::wire::{Answer, Call, Wire};
