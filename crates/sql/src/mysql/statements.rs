@@ -556,6 +556,8 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
             unit_figures(script, 0, item);
         }
     };
+    let record_key = |id| RecordKey { kind: RecordKind::ApiKey, id };
+    let record_keys: BTreeSet<RecordKey> = (0..rows).filter_map(label).map(record_key).collect();
     let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
     let plan = |name, index, text| ExpectedIndexUse { name, text, index };
     vec![
@@ -591,5 +593,9 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
         plan("the shelf", "PRIMARY", shelf(None, ("default", "7"), 50)),
         plan("the shelf of a location", "PRIMARY", shelf(Some("default"), ("default", "7"), 50)),
         plan("events after a position", "events_by_position", events(19_000, 50)),
+        plan("lock records", "PRIMARY", text(&|script| records(script, &record_keys, RowLock::Wait))),
+        plan("read records", "PRIMARY", text(&|script| records(script, &record_keys, RowLock::None))),
+        plan("a page of records", "PRIMARY", record_page(RecordKind::ApiKey, label(7).as_ref(), 50)),
+        plan("all records behind one", "PRIMARY", record_rows(label(7).map(record_key).as_ref(), 50)),
     ]
 }

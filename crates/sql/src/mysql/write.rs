@@ -9,7 +9,6 @@ use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
     UnitRow, attributes_body, empty_counters, events_body, first_sku, further_skus, hold_body, key_body,
-    order_of,
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -185,7 +184,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         text.push(')');
     };
     script.add_rows(&SKUS, skus, |text, (of, sku)| listed_under(text, of, sku));
-    script.add_rows(&ORDERS, &changes.new_orders, |text, hold| listed_under(text, hold.id, order_of(hold)));
+    script
+        .add_rows(&ORDERS, &changes.new_orders, |text, (of, order)| listed_under(text, *of, order.as_str()));
     script.add_rows(&UPDATE_HOLDS, changes.changed_holds.iter().copied(), hold);
     script.add_rows(&DELETE_UNITS, &changes.gone_units, |text, (item, unit)| unit_key(text, item, unit));
     script.add_rows(&INSERT_UNITS, &changes.new_units, unit);

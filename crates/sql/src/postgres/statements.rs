@@ -46,7 +46,7 @@ pub struct ExpectedPlan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [ExpectedPlan; 23] = [
+pub const PLANS: [ExpectedPlan; 24] = [
     ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -89,6 +89,7 @@ pub const PLANS: [ExpectedPlan; 23] = [
         locks: false,
     },
     ExpectedPlan { name: "lock records", text: LOCK_RECORDS, index: "records_pkey", locks: true },
+    ExpectedPlan { name: "read records", text: READ_RECORDS, index: "records_pkey", locks: false },
     ExpectedPlan { name: "a page of records", text: RECORD_PAGE, index: "records_pkey", locks: false },
 ];
 
