@@ -1,6 +1,7 @@
 //! As much of an HTTP/1.1 client as the harness needs: keep-alive, one request at a time, bodies of a stated length.
 //! Never retries: the caller decides what a missing answer means.
 
+use crate::load::credentials::with_credential;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -151,6 +152,14 @@ impl Connection {
 
     pub(crate) fn call(&mut self, request: &Request) -> Result<Answer> {
         self.send(request)?;
+        self.receive()
+    }
+
+    /// The same with a credential.
+    pub(crate) fn call_as(&mut self, request: &Request, credential: &str) -> Result<Answer> {
+        let mut bytes = Vec::new();
+        with_credential(&request.render(), credential, &mut bytes);
+        self.stream.write_all(&bytes)?;
         self.receive()
     }
 

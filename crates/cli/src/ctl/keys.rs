@@ -68,7 +68,7 @@ struct CreateArgs {
     /// A network that the key may be used from, like 192.0.2.0/24. Repeat it for more networks [default: every network]
     #[arg(long, value_name = "CIDR")]
     allow_cidr: Vec<String>,
-    /// Requests a second over time, 1 to 1,000,000, on each instance [default: the server's limit]
+    /// Requests a second over time, 1 to 1,000,000, on each instance unless they share limits [default: the server's limit]
     #[arg(long, value_name = "N", requires = "burst")]
     per_second: Option<u32>,
     /// Requests at once after a rest, 1 to 1,000,000
