@@ -1,7 +1,6 @@
 //! As much of an HTTP/1.1 client as the harness needs: keep-alive, one request at a time, bodies of a stated length.
 //! Never retries: the caller decides what a missing answer means.
 
-use crate::load::credentials::with_credential;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use std::time::Duration;
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const READ_BYTES: usize = 16 * 1024;
+const LINE_END: &[u8] = b"\r\n";
 
 /// Status line and headers of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,16 @@ impl Request {
     }
 }
 
+/// A request with a credential behind its first line.
+pub(crate) fn with_credential(request: &[u8], credential: &str, out: &mut Vec<u8>) {
+    let first = memchr::memmem::find(request, LINE_END).map_or(0, |at| at + LINE_END.len());
+    out.extend_from_slice(&request[..first]);
+    out.extend_from_slice(b"Authorization: Bearer ");
+    out.extend_from_slice(credential.as_bytes());
+    out.extend_from_slice(LINE_END);
+    out.extend_from_slice(&request[first..]);
+}
+
 /// A whole answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
@@ -200,6 +210,13 @@ mod tests {
         assert_eq!(head(&text[..40]).unwrap(), None);
         let whole = head(text).unwrap().unwrap();
         assert_eq!(whole, Head { status: 200, length: text.len() - 2, body: 12, replayed: true });
+    }
+
+    #[test]
+    fn a_credential_is_a_header() {
+        let mut out = Vec::new();
+        with_credential(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "secret", &mut out);
+        assert_eq!(out, b"GET / HTTP/1.1\r\nAuthorization: Bearer secret\r\nHost: a\r\n\r\n");
     }
 
     #[test]

@@ -19,6 +19,9 @@ use stockhold_service::{
 };
 use stockhold_store::{Failure, Query, QueryResult};
 
+/// Capacity for the value of a `RateLimit` header, in bytes. Hardly any value is longer.
+const ITEM_BYTES: usize = 40;
+
 impl Worker {
     /// The caller of a request.
     pub(super) async fn authenticate(&self, head: &RequestHead<'_>) -> Result<Arc<Caller>, RequestError> {
@@ -191,9 +194,23 @@ pub(super) fn add_rate_headers(verdict: RateVerdict, headers: &mut Vec<crate::ac
     let RateVerdict { policy, limit, status } = verdict;
     let reset = if status.allowed { status.reset_after } else { status.retry_after };
     let (burst, window) = (limit.burst(), limit.window_seconds());
-    headers.push(("ratelimit-policy", format!("\"{policy}\";q={burst};w={window}").into()));
-    let (remaining, reset) = (status.remaining, whole_seconds(reset));
-    headers.push(("ratelimit", format!("\"{policy}\";r={remaining};t={reset}").into()));
+    headers.push(("ratelimit-policy", item(policy, [(";q=", burst.into()), (";w=", window)]).into()));
+    let (remaining, reset) = (status.remaining.into(), whole_seconds(reset));
+    headers.push(("ratelimit", item(policy, [(";r=", remaining), (";t=", reset)]).into()));
+}
+
+/// A string with parameters (RFC 9651). Every answer to a caller with a limit has two of them, and `format!` takes several times as
+/// long.
+fn item(text: &str, parameters: [(&str, u64); 2]) -> String {
+    let mut out = String::with_capacity(ITEM_BYTES);
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+    for (name, value) in parameters {
+        out.push_str(name);
+        out.push_str(itoa::Buffer::new().format(value));
+    }
+    out
 }
 
 fn whole_seconds(time: Duration) -> u64 {

@@ -552,9 +552,8 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
     let mut claim = packets.iter().flat_map(|packet| packet.text.split(';')).map(str::to_owned);
     let mut claim = || claim.next().unwrap_or_default();
     let counted = |script: &mut Script<StatementKind>| {
-        if let Some(item) = &unit_item {
-            unit_figures(script, 0, item);
-        }
+        let Some(item) = &unit_item else { return };
+        unit_figures(script, 0, item);
     };
     let record_key = |id| RecordKey { kind: RecordKind::ApiKey, id };
     let record_keys: BTreeSet<RecordKey> = (0..rows).filter_map(label).map(record_key).collect();
