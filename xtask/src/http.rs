@@ -9,6 +9,7 @@ use std::time::Duration;
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const READ_BYTES: usize = 16 * 1024;
+const LINE_END: &[u8] = b"\r\n";
 
 /// Status line and headers of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,16 @@ impl Request {
     }
 }
 
+/// A request with a credential behind its first line.
+pub(crate) fn with_credential(request: &[u8], credential: &str, out: &mut Vec<u8>) {
+    let first = memchr::memmem::find(request, LINE_END).map_or(0, |at| at + LINE_END.len());
+    out.extend_from_slice(&request[..first]);
+    out.extend_from_slice(b"Authorization: Bearer ");
+    out.extend_from_slice(credential.as_bytes());
+    out.extend_from_slice(LINE_END);
+    out.extend_from_slice(&request[first..]);
+}
+
 /// A whole answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
@@ -154,6 +165,14 @@ impl Connection {
         self.receive()
     }
 
+    /// The same with a credential.
+    pub(crate) fn call_as(&mut self, request: &Request, credential: &str) -> Result<Answer> {
+        let mut bytes = Vec::new();
+        with_credential(&request.render(), credential, &mut bytes);
+        self.stream.write_all(&bytes)?;
+        self.receive()
+    }
+
     pub(crate) fn send(&mut self, request: &Request) -> Result<()> {
         self.stream.write_all(&request.render())
     }
@@ -191,6 +210,13 @@ mod tests {
         assert_eq!(head(&text[..40]).unwrap(), None);
         let whole = head(text).unwrap().unwrap();
         assert_eq!(whole, Head { status: 200, length: text.len() - 2, body: 12, replayed: true });
+    }
+
+    #[test]
+    fn a_credential_is_a_header() {
+        let mut out = Vec::new();
+        with_credential(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "secret", &mut out);
+        assert_eq!(out, b"GET / HTTP/1.1\r\nAuthorization: Bearer secret\r\nHost: a\r\n\r\n");
     }
 
     #[test]

@@ -59,12 +59,14 @@ pub struct IssuerSettings {
 }
 
 /// Rate limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct RateLimitSettings {
     /// Of every principal whose credential has no limit of its own.
     pub principal: Option<Rate>,
     /// Of requests without a good credential, by address.
     pub address: Rate,
+    /// Address of the Redis server in which instances share the limits. It may have a password.
+    pub redis: Option<SecretText>,
 }
 
 /// A rate limit.
@@ -88,6 +90,7 @@ impl Default for AccessSettings {
             rate_limits: RateLimitSettings {
                 principal: None,
                 address: Rate { per_second: ADDRESS_PER_SECOND, burst: ADDRESS_BURST },
+                redis: None,
             },
         }
     }
@@ -134,6 +137,14 @@ fn check_jwks_url(url: &str) -> Result<(), String> {
     Err(format!(
         "jwks_url {url:?} must begin with https:// (http:// is allowed for 127.0.0.1, localhost and [::1] only)"
     ))
+}
+
+/// Checks the address of a Redis server. An error repeats nothing of it, because it may have a password.
+fn check_redis_url(url: &str) -> Result<(), &'static str> {
+    const FORM: &str = "must be like redis://USER:PASSWORD@HOST:PORT/DATABASE or, with TLS, rediss://USER:PASSWORD@HOST:PORT/DATABASE";
+    let is_tcp = ["redis://", "rediss://"].iter().any(|scheme| url.starts_with(scheme));
+    // A fragment would turn the check of certificates off.
+    if is_tcp && !url.contains('#') && redis::Client::open(url).is_ok() { Ok(()) } else { Err(FORM) }
 }
 
 impl Rate {
@@ -202,6 +213,10 @@ impl AccessSettings {
                 rate.to_limit().map_err(|what| ("rate_limits", format!("rate_limits.{name}: {what}")))?;
             }
         }
+        if let Some(url) = &limits.redis {
+            check_redis_url(url.expose())
+                .map_err(|what| ("rate_limits", format!("rate_limits.redis: {what}")))?;
+        }
         Ok(())
     }
 }
@@ -211,4 +226,36 @@ pub fn credentials_hint() -> String {
     format!(
         "set STOCKHOLD_ROOT_KEY to a secret of at least {MIN_ROOT_KEY_CHARS} characters (openssl rand -hex 32), and make API keys with it"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_redis_servers() {
+        for url in [
+            "redis://cache",
+            "redis://127.0.0.1:6379/3",
+            "redis://:hunter2@[::1]:6379",
+            "redis://shop:hunter%2F2@cache.internal:6380/0?protocol=resp3",
+            "rediss://shop:hunter2@cache.internal",
+        ] {
+            assert_eq!(check_redis_url(url), Ok(()), "{url}");
+        }
+        for url in [
+            "",
+            "cache:6379",
+            "http://cache",
+            "redis+unix:///run/redis.sock",
+            "redis://",
+            "redis://cache:port",
+            "redis://:hunter/2@cache",
+            "redis://cache/hunter2",
+            "rediss://cache#insecure",
+        ] {
+            let what = check_redis_url(url).unwrap_err();
+            assert!(!what.contains("hunter"), "{what}");
+        }
+    }
 }

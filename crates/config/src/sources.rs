@@ -17,6 +17,8 @@ pub const PREFIX: &str = "STOCKHOLD_";
 /// Variables with this beginning that are read elsewhere: the file, the target of a copy, and of tools the server that they talk to,
 /// the certificates that they trust and their API key.
 const OTHER_VARIABLES: [&str; 6] = ["CONFIG", "SERVER", "COPY_TO", "CA_FILE", "API_KEY", "API_KEY_FILE"];
+/// The variable of a member of the table `rate_limits`, which is a secret.
+const RATE_LIMITS_REDIS: &str = "RATE_LIMITS_REDIS";
 /// What Kubernetes appends to the name of a Service, in the variables that it sets for every container.
 const KUBERNETES_SUFFIXES: [&str; 4] = ["SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_"];
 /// Reads an address to listen on. A name is not resolved, except `localhost`.
@@ -61,7 +63,7 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
                 other => return Err(format!("must be text or json, found {other:?}")),
             };
         }
-        "root_key" => config.access.root_key = Some(SecretText::new(secret_text(value)?)),
+        "root_key" => config.access.root_key = Some(SecretText::new(value.secret()?)),
         "root_key_file" => config.access.root_key_file = Some(value.text()?.into()),
         "allowed_origins" => config.access.allowed_origins = list(value, from_file)?,
         "trusted_proxies" => config.access.trusted_proxies = list(value, from_file)?,
@@ -70,11 +72,6 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
         _ => return Err("is not a setting".to_owned()),
     }
     Ok(())
-}
-
-/// A secret. An error repeats nothing of it.
-fn secret_text(value: &Value) -> Result<String, String> {
-    value.text().map_err(|_| "must be a text in quotation marks".to_owned())
 }
 
 /// A list of a file, or one of a variable, which has commas between its elements.
@@ -143,6 +140,10 @@ impl Sources {
             if value.is_empty() && rest != "ROOT_KEY" {
                 continue;
             }
+            if rest == RATE_LIMITS_REDIS {
+                self.read_redis(config, name, value.to_str());
+                continue;
+            }
             let Some(key) = KEYS.into_iter().find(|key| key.to_uppercase() == rest) else {
                 if is_of_kubernetes(rest) {
                     of_kubernetes.push(name.to_owned());
@@ -170,6 +171,19 @@ impl Sources {
                 of_kubernetes.join(", ")
             ));
         }
+    }
+
+    /// Sets the address of the Redis server for rate limits. The other members of its table stay as the file has them.
+    fn read_redis(&mut self, config: &mut Config, name: &str, value: Option<&str>) {
+        let Some(url) = value else {
+            return self.errors.push(format!("{name} in the environment: must be UTF-8"));
+        };
+        config.access.rate_limits.redis = Some(SecretText::new(url.to_owned()));
+        let origin = format!("{name} in the environment");
+        self.origins
+            .entry("rate_limits")
+            .and_modify(|file| *file = format!("{file} and {origin}"))
+            .or_insert(origin);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]` and `[rate_limits]`.
 
 use crate::access::{IssuerSettings, Rate};
+use crate::secret::SecretText;
 use crate::settings::{Config, LocationTimes};
 use crate::values::{span_of, unknown, value_of};
 use toml_edit::{Item, TableLike};
@@ -20,7 +21,7 @@ const ISSUER_KEYS: [&str; 9] = [
     "principal_claim",
     "locations_claim",
 ];
-const LIMIT_KEYS: [&str; 2] = ["principal", "address"];
+const LIMIT_KEYS: [&str; 3] = ["principal", "address", "redis"];
 const RATE_KEYS: [&str; 2] = ["per_second", "burst"];
 
 /// Reads the table of a key that is a table. Adds the errors of its members.
@@ -116,19 +117,19 @@ fn read_issuer(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableL
 }
 
 fn read_limits(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
-    let mut rates = Vec::new();
+    let limits = &mut config.access.rate_limits;
     members(errors, table, ("rate_limits", &LIMIT_KEYS), place, |member, item| {
+        if member == "redis" {
+            limits.redis = Some(SecretText::new(value_of(item).secret()?));
+            return Ok(());
+        }
         let rate = item.as_table_like().ok_or("must be a table like { per_second = 10, burst = 20 }")?;
-        rates.push((member.to_owned(), read_rate(rate)?));
+        match member {
+            "principal" => limits.principal = Some(read_rate(rate)?),
+            _ => limits.address = read_rate(rate)?,
+        }
         Ok(())
     });
-    let limits = &mut config.access.rate_limits;
-    for (name, rate) in rates {
-        match name.as_str() {
-            "principal" => limits.principal = Some(rate),
-            _ => limits.address = rate,
-        }
-    }
 }
 
 fn read_rate(table: &dyn TableLike) -> Result<Rate, String> {

@@ -28,6 +28,11 @@ impl Value {
         }
     }
 
+    /// A secret. An error repeats nothing of it.
+    pub(crate) fn secret(&self) -> Result<String, String> {
+        self.text().map_err(|_| "must be a text in quotation marks".to_owned())
+    }
+
     /// A list of texts. A variable has commas between them.
     pub(crate) fn list(&self) -> Result<Vec<String>, String> {
         match self {

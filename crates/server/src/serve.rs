@@ -1,6 +1,6 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
-use crate::access::{Access, IssuerKeysTask, KeyTableTask};
+use crate::access::{Access, IssuerKeysTask, KeyTableTask, keep_connected};
 use crate::backend::Backend;
 use crate::http::{self, Admin, Http, Tls};
 use crate::logging;
@@ -132,11 +132,12 @@ async fn start_and_run(
     admin.start_ended(store.clone(), http.gauges());
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store, &access);
-    let issuer_keys = IssuerKeysTask::new(access, &config.access.issuers);
+    let issuer_keys = IssuerKeysTask::new(Arc::clone(&access), &config.access.issuers);
     let ended = tokio::select! {
         ended = run(api, http, &mut signals, store) => ended,
         never = key_table.run() => match never {},
         never = issuer_keys.run() => match never {},
+        never = keep_connected(access) => match never {},
     };
     if let Some(task) = admin_task {
         task.abort();

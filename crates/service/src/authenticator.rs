@@ -6,7 +6,7 @@
 
 use crate::api_key::ApiKey;
 use crate::hold_token::HoldTokenKey;
-use crate::jwt::{Issuer, JwtError, VerifiedTokens, unverified_issuer};
+use crate::jwt::{Issuer, JwtError, VerifiedToken, VerifiedTokens, unverified_issuer};
 use crate::key_record::{KeyId, KeyRecord};
 use crate::permission::CredentialFault;
 use crate::principal::Principal;
@@ -189,11 +189,12 @@ impl Authenticator {
         if HoldTokenKey::has_prefix(credential) {
             return self.by_hold_token(credential);
         }
-        if self.root_key.as_ref().is_some_and(|root| root.matches(credential)) {
-            return Ok(Arc::clone(&self.root));
-        }
+        // No root key has this form. So its digest is not taken of a token, which is long.
         if credential.split('.').count() == 3 {
             return self.by_token(credential, now);
+        }
+        if self.root_key.as_ref().is_some_and(|root| root.matches(credential)) {
+            return Ok(Arc::clone(&self.root));
         }
         Err(refused(
             CredentialFault::Malformed,
@@ -250,22 +251,29 @@ impl Authenticator {
 
     fn by_token(&self, token: &str, now: Instant) -> Result<Arc<Caller>, AuthenticationError> {
         let now_seconds = u64::try_from(now.micros() / 1_000_000).unwrap_or(0);
+        let keys_version = |name: &str| self.issuer(name).map(Issuer::keys_version);
+        let verified = match self.tokens.find(token, now_seconds, keys_version) {
+            Some(known) => known,
+            None => self.verify(token, now_seconds)?,
+        };
+        Ok(Arc::new(Caller { principal: verified.principal.clone(), rate_limit: None }))
+    }
+
+    /// Checks a token that is not remembered, and remembers it.
+    fn verify(&self, token: &str, now_seconds: u64) -> Result<Arc<VerifiedToken>, AuthenticationError> {
         let name = unverified_issuer(token).ok_or_else(|| {
             refused(CredentialFault::Malformed, "The token is no JWT, or its claims can't be read.")
         })?;
-        let issuer = self.issuers.iter().find(|issuer| issuer.name() == name);
-        let issuer = issuer.ok_or_else(|| refused_token(&JwtError::UnknownIssuer, None))?;
-        let verified = match self.tokens.find(token, now_seconds, issuer.keys_version()) {
-            Some(known) => known,
-            None => {
-                let checked = issuer.verify(token, now_seconds).map_err(|error| match error {
-                    JwtError::KeysUnavailable => AuthenticationError::Unavailable(error.to_string()),
-                    other => refused_token(&other, Some(issuer.name())),
-                })?;
-                self.tokens.insert(token, checked)
-            }
-        };
-        Ok(Arc::new(Caller { principal: verified.principal.clone(), rate_limit: None }))
+        let issuer = self.issuer(&name).ok_or_else(|| refused_token(&JwtError::UnknownIssuer, None))?;
+        let checked = issuer.verify(token, now_seconds).map_err(|error| match error {
+            JwtError::KeysUnavailable => AuthenticationError::Unavailable(error.to_string()),
+            other => refused_token(&other, Some(issuer.name())),
+        })?;
+        Ok(self.tokens.insert(token, checked))
+    }
+
+    fn issuer(&self, name: &str) -> Option<&Issuer> {
+        self.issuers.iter().find(|issuer| issuer.name() == name)
     }
 
     fn read_keys(&self) -> std::sync::RwLockReadGuard<'_, KeyTable> {

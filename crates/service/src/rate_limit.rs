@@ -2,11 +2,14 @@
 //!
 //! A caller may send `burst` requests at once, and `per_second` requests a second over time. The table of callers is bounded:
 //! the least recently used one is forgotten. A forgotten caller starts with a full burst again.
+//!
+//! The same arithmetic may be done elsewhere, for limits that several instances share. [`RateLimit::cost`],
+//! [`RateLimit::tolerance`] and [`RateLimit::status`] are for that, and [`RateLimiter::raise`] takes over what was found there.
 
 use lru::LruCache;
 use std::hash::Hash;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -73,8 +76,27 @@ impl RateLimit {
         self.tolerance().div_ceil(NANOS).max(1)
     }
 
-    fn tolerance(self) -> u64 {
-        self.interval * u64::from(self.burst)
+    /// What so many tokens cost, in nanoseconds. More tokens than the burst cost as much as the burst.
+    pub fn cost(self, tokens: u32) -> u64 {
+        self.interval * u64::from(tokens.min(self.burst))
+    }
+
+    /// What a whole burst costs, in nanoseconds: at most 10¹⁵.
+    pub fn tolerance(self) -> u64 {
+        self.cost(self.burst)
+    }
+
+    /// The status after a decision about a request that costs `cost`. `used` are the nanoseconds until the caller has its whole
+    /// burst again, after the decision.
+    pub fn status(self, allowed: bool, used: u64, cost: u64) -> RateStatus {
+        let tolerance = self.tolerance();
+        let wait = if allowed { 0 } else { used.saturating_add(cost).saturating_sub(tolerance) };
+        RateStatus {
+            allowed,
+            remaining: u32::try_from(tolerance.saturating_sub(used) / self.interval).unwrap_or(u32::MAX),
+            retry_after: Duration::from_nanos(wait),
+            reset_after: Duration::from_nanos(used),
+        }
     }
 }
 
@@ -109,30 +131,48 @@ impl<K: Hash + Eq> RateLimiter<K> {
     /// burst are taken as the whole burst, so that a large request is possible after a rest. `now` is the time of a monotonic
     /// clock since its start.
     pub fn take(&self, caller: K, limit: RateLimit, tokens: u32, now: Duration) -> RateStatus {
-        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let tolerance = limit.tolerance();
-        let cost = limit.interval * u64::from(tokens.min(limit.burst));
-        let mut table = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = nanos(now);
+        let cost = limit.cost(tokens);
+        let mut table = self.table();
         let full_at = table.get_or_insert_mut(caller, || now);
         let before = (*full_at).max(now);
         let after = before.saturating_add(cost);
-        let allowed = after.saturating_sub(now) <= tolerance;
+        let allowed = after.saturating_sub(now) <= limit.tolerance();
         if allowed {
             *full_at = after;
         }
         let used = if allowed { after } else { before }.saturating_sub(now);
-        RateStatus {
-            allowed,
-            remaining: u32::try_from(tolerance.saturating_sub(used) / limit.interval).unwrap_or(u32::MAX),
-            retry_after: Duration::from_nanos(if allowed { 0 } else { after - now - tolerance }),
-            reset_after: Duration::from_nanos(used),
-        }
+        limit.status(allowed, used, cost)
+    }
+
+    /// The refusal of a request for `tokens`, if the caller has fewer of them. Takes none.
+    pub fn refusal(&self, caller: &K, limit: RateLimit, tokens: u32, now: Duration) -> Option<RateStatus> {
+        let cost = limit.cost(tokens);
+        let used = self.table().get(caller)?.saturating_sub(nanos(now));
+        (used.saturating_add(cost) > limit.tolerance()).then(|| limit.status(false, used, cost))
+    }
+
+    /// Raises what a caller has used so far, because other instances have counted more: its whole burst is back after `reset_after`
+    /// at the earliest.
+    pub fn raise(&self, caller: K, reset_after: Duration, now: Duration) {
+        let full_at = nanos(now).saturating_add(nanos(reset_after));
+        let mut table = self.table();
+        let known = table.get_or_insert_mut(caller, || full_at);
+        *known = full_at.max(*known);
     }
 
     /// Callers that are remembered.
     pub fn tracked(&self) -> usize {
-        self.full_at.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.table().len()
     }
+
+    fn table(&self) -> MutexGuard<'_, LruCache<K, u64>> {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl<K: Hash + Eq> fmt::Debug for RateLimiter<K> {
@@ -213,6 +253,29 @@ mod tests {
         assert!(limiter.take("a", limit, 1, millis(10_000)).allowed);
         assert!(!limiter.take("a", limit, 1, millis(0)).allowed);
         assert!(limiter.take("a", limit, 1, millis(11_000)).allowed);
+    }
+
+    #[test]
+    fn a_refusal_is_foretold_and_takes_nothing() {
+        let (limiter, limit) = (RateLimiter::default(), limit(10, 20));
+        assert_eq!(limiter.refusal(&"a", limit, 1, millis(0)), None, "an unknown caller has its whole burst");
+        limiter.take("a", limit, 18, millis(0));
+        assert_eq!(limiter.refusal(&"a", limit, 2, millis(0)), None);
+        let foretold = limiter.refusal(&"a", limit, 3, millis(0)).unwrap();
+        assert_eq!(foretold, limiter.take("a", limit, 3, millis(0)));
+        assert_eq!((foretold.allowed, foretold.remaining), (false, 2));
+    }
+
+    #[test]
+    fn what_others_have_counted_is_never_lowered() {
+        let (limiter, limit) = (RateLimiter::default(), limit(10, 20));
+        limiter.raise("a", millis(1_500), millis(0));
+        assert_eq!(limiter.take("a", limit, 0, millis(0)).remaining, 5);
+        limiter.raise("a", millis(100), millis(0));
+        assert_eq!(limiter.take("a", limit, 0, millis(0)).remaining, 5);
+        limiter.raise("a", millis(2_000), millis(0));
+        assert!(!limiter.take("a", limit, 1, millis(99)).allowed);
+        assert!(limiter.take("a", limit, 1, millis(100)).allowed);
     }
 
     #[test]

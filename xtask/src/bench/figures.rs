@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Measurement {
     Hot64,
+    ApiKey64,
+    KnownToken64,
+    NewTokens64,
     RedisOff,
     RedisBare,
     RedisAlways,
@@ -43,6 +46,9 @@ impl Measurement {
     pub(super) fn name(self) -> &'static str {
         match self {
             M::Hot64 => "reserve, one hot SKU, 64 connections",
+            M::ApiKey64 => "the same with an API key, and a limit for its caller",
+            M::KnownToken64 => "the same with a token (RS256) that was seen before",
+            M::NewTokens64 => "the same with a new token (RS256) in each request",
             M::RedisOff => "Redis Lua reserve, no persistence, 50 connections",
             M::RedisBare => "the same without keys, on an empty Redis",
             M::RedisAlways => "Redis Lua reserve, appendfsync always, 50 connections",
@@ -83,6 +89,7 @@ impl Measurement {
     /// The measurement that this one is taken with.
     pub(super) fn taken_with(self) -> Self {
         match self {
+            M::NewTokens64 => M::KnownToken64,
             M::RoundTrip => M::One,
             M::PromiseLook => M::PromiseReserve,
             M::DueReserve => M::DueReclaimed,
@@ -222,6 +229,8 @@ pub(super) const FIGURES: &[Figure] = &[
     most("G13b", "the same, over all items evenly", "×", (1.5, 1.2), Formula::Over(M::SmallSpread, M::LargeSpread)),
     most("G14a", "anonymous memory per active hold", "B", (500.0, 300.0), Formula::Value(M::HoldBytes)),
     most("G14b", "restart with 1 M active holds and 10 M closed", "s", (2.0, 1.0), Formula::Value(M::Restart)),
+    ratio("access", "reserve/s with an API key and limits ÷ without credentials", (0.95, 1.0), Formula::Over(M::ApiKey64, M::Hot64)),
+    ratio("access", "reserve/s with a token that was seen before ÷ without credentials", (0.93, 1.0), Formula::Over(M::KnownToken64, M::Hot64)),
     most("promise", "reserve p99 at 1,400 reserves/s", "ms", (50.0, 25.0), Formula::P99(M::PromiseReserve)),
     most("promise", "availability p99 meanwhile", "ms", (10.0, 5.0), Formula::P99(M::PromiseLook)),
     most("due", "100,000 holds due in one second: all reclaimed", "s", (10.0, 2.0), Formula::Value(M::DueReclaimed)),

@@ -137,36 +137,41 @@ impl Lab {
 
     /// A server on such data.
     pub(crate) fn serve(&self, on: DataSet, disk: Option<&Shim>) -> Outcome<ServerOnData> {
+        self.serve_with(on, disk.map(Shim::env).unwrap_or_default())
+    }
+
+    /// The same with these environment variables.
+    pub(crate) fn serve_with(&self, on: DataSet, env: Vec<(String, String)>) -> Outcome<ServerOnData> {
         let base = match on {
             DataSet::Usual => self.bases.get(self.scale.usual, None)?,
             DataSet::Small => self.bases.get(self.scale.small, None)?,
             DataSet::Large => {
                 let data = self.large()?;
                 settle(&data)?;
-                return self.serve_in(&data, None, disk);
+                return self.serve_in(&data, None, env);
             }
         };
         let folder = tempfile::tempdir_in(&self.folder)?;
         let data = folder.path().join("data");
         copy_dir(&base, &data)?;
         settle(&data)?;
-        self.serve_in(&data, Some(folder), disk)
+        self.serve_in(&data, Some(folder), env)
     }
 
     /// A server on an empty directory.
     pub(crate) fn serve_empty(&self) -> Outcome<ServerOnData> {
         let folder = tempfile::tempdir_in(&self.folder)?;
-        self.serve_in(&folder.path().join("data"), Some(folder), None)
+        self.serve_in(&folder.path().join("data"), Some(folder), Vec::new())
     }
 
     fn serve_in(
         &self,
         data: &Path,
         folder: Option<tempfile::TempDir>,
-        disk: Option<&Shim>,
+        env: Vec<(String, String)>,
     ) -> Outcome<ServerOnData> {
         let mut launch = launch(&self.bases.binary, data);
-        launch.env.extend(disk.map(Shim::env).unwrap_or_default());
+        launch.env.extend(env);
         let server = start(&launch)?;
         // What a start leaves to the background is not what is measured next.
         until_idle(server.process.pid())?;

@@ -1,5 +1,6 @@
 //! How each measurement is taken.
 
+use super::access::{self, Credential};
 use super::counter_audit::{CounterAudit, GONE, HOT};
 use super::figures::{Measurement, Reading, Round};
 use super::lab::{DataSet, Lab, Setup, TTL_SECONDS, run};
@@ -52,6 +53,12 @@ pub(super) fn take(
     let look = Constant::get(&format!("/v1/inventory/{}/available", sku(HOT, 0)));
     let taken = match measurement {
         Measurement::Hot64 => reserve(hot(CONNECTIONS))?,
+        Measurement::ApiKey64 => reading(&access::measure(lab, Credential::ApiKey, plan, seed)?),
+        Measurement::KnownToken64 => {
+            let new = access::measure(lab, Credential::NewTokens, plan, !seed)?;
+            round.insert(Measurement::NewTokens64, reading(&new));
+            reading(&access::measure(lab, Credential::KnownToken, plan, seed)?)
+        }
         Measurement::RedisOff => redis((Persistence::Off, keyed))?,
         Measurement::RedisAlways => redis((Persistence::Always, keyed))?,
         Measurement::RedisBare => redis((Persistence::Off, RedisScript::Bare))?,
@@ -118,7 +125,10 @@ pub(super) fn take(
             round.insert(Measurement::DueReserve, steady);
             Reading::of(seconds, " s")
         }
-        Measurement::RoundTrip | Measurement::PromiseLook | Measurement::DueReserve => {
+        Measurement::NewTokens64
+        | Measurement::RoundTrip
+        | Measurement::PromiseLook
+        | Measurement::DueReserve => {
             return fail(format!("{measurement:?} is taken with {:?}", measurement.taken_with()));
         }
     };

@@ -8,6 +8,8 @@ mod lab;
 mod figures;
 mod measure;
 
+mod access;
+
 pub(crate) mod databases;
 mod due;
 mod promise;
@@ -75,7 +77,7 @@ pub(crate) struct Options {
     /// One round on next to nothing, to find out whether everything runs: its figures mean nothing
     #[arg(long, conflicts_with_all = ["quick", "write"])]
     trial: bool,
-    /// Only these figures: G1 to G5, G8 to G14, promise, due
+    /// Only these figures: G1 to G5, G8 to G14, access, promise, due
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
     /// Write the results between the markers of this file [default for a whole run: docs/performance.md]

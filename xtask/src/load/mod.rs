@@ -3,6 +3,7 @@
 //! the whole run.
 
 pub(crate) mod commands;
+pub(crate) mod credentials;
 pub(crate) mod crowd;
 pub(crate) mod http;
 mod meter;

@@ -159,7 +159,7 @@ fn networks() -> Member {
 fn rate_limit() -> Value {
     let most = u64::from(MAX_RATE);
     closed(
-        "How often a key may be used, on each instance.",
+        "How often a key may be used, on each instance, or on all of them together if they share rate limits.",
         vec![
             always("per_second", integer(1, most, "Requests a second over time.")),
             always("burst", integer(1, most, "Requests at once after a rest.")),

@@ -1,16 +1,13 @@
 //! `stockhold keys`: the API keys of a server. A new key is the only thing on standard output, so that a script can take it from
 //! there. Everything about it goes to standard error.
 
-use super::ApiRequest;
 use super::requests::{KeyArgs, PageArgs, named};
 use super::show;
+use super::{ApiRequest, CallArgs};
 use crate::client::encoded;
-use crate::server::{self, ServerArgs};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use std::time::Duration;
-use stockhold_config::exit;
 
 /// The path of the API keys.
 const KEYS: &str = "/v1/keys";
@@ -19,19 +16,7 @@ const KEYS: &str = "/v1/keys";
 #[command(arg_required_else_help = true)]
 pub(crate) struct KeysArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    /// Print the server's answer as JSON. If the server refuses, print the problem
-    #[arg(long, global = true, help_heading = "Global options")]
-    json: bool,
-    /// How long to wait for a server that does not answer
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 10,
-        global = true,
-        help_heading = "Global options"
-    )]
-    patience: u64,
+    call: CallArgs,
     #[command(subcommand)]
     command: KeysCommand,
 }
@@ -83,7 +68,7 @@ struct CreateArgs {
     /// A network that the key may be used from, like 192.0.2.0/24. Repeat it for more networks [default: every network]
     #[arg(long, value_name = "CIDR")]
     allow_cidr: Vec<String>,
-    /// Requests a second over time, 1 to 1,000,000, on each instance [default: the server's limit]
+    /// Requests a second over time, 1 to 1,000,000, on each instance unless they share limits [default: the server's limit]
     #[arg(long, value_name = "N", requires = "burst")]
     per_second: Option<u32>,
     /// Requests at once after a rest, 1 to 1,000,000
@@ -113,18 +98,7 @@ struct RollArgs {
 
 /// Runs one command.
 pub(crate) fn run(args: &KeysArgs) -> ExitCode {
-    let url = match args.server.url() {
-        Ok(url) => url,
-        Err(why) => return exit::because(exit::USAGE, why),
-    };
-    let caller = match super::caller(&url, Duration::from_secs(args.patience)) {
-        Ok(caller) => caller,
-        Err(why) => return exit::because(exit::USAGE, why),
-    };
-    match args.command.request() {
-        Ok(request) => server::block_on(super::ask(args.json, &url, &caller, request)),
-        Err(why) => exit::because(exit::USAGE, why),
-    }
+    args.call.ask(args.command.request())
 }
 
 impl KeysCommand {

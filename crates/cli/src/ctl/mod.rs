@@ -23,6 +23,15 @@ use stockhold_config::exit;
 #[command(arg_required_else_help = true)]
 pub(super) struct CtlArgs {
     #[command(flatten)]
+    call: CallArgs,
+    #[command(subcommand)]
+    command: CtlCommand,
+}
+
+/// Which server a command asks, and how its answer is shown.
+#[derive(Args)]
+struct CallArgs {
+    #[command(flatten)]
     server: ServerArgs,
     /// Print the server's answer as JSON. If the server refuses, print the problem
     #[arg(long, global = true, help_heading = "Global options")]
@@ -36,8 +45,6 @@ pub(super) struct CtlArgs {
         help_heading = "Global options"
     )]
     patience: u64,
-    #[command(subcommand)]
-    command: CtlCommand,
 }
 
 #[derive(Subcommand)]
@@ -215,26 +222,36 @@ fn fresh_key() -> Result<String, String> {
 
 /// Runs one command.
 pub(super) fn run(args: &CtlArgs) -> ExitCode {
-    let url = match args.server.url() {
-        Ok(url) => url,
-        Err(why) => return exit::because(exit::USAGE, why),
-    };
-    let caller = match caller(&url, Duration::from_secs(args.patience)) {
-        Ok(caller) => caller,
-        Err(why) => return exit::because(exit::USAGE, why),
-    };
     if let CtlCommand::Events(events) = &args.command {
-        return server::block_on(events.run(&url, &caller, args.json));
+        return match args.call.connect() {
+            Ok((url, caller)) => server::block_on(events.run(&url, &caller, args.call.json)),
+            Err(code) => code,
+        };
     }
-    match args.command.request() {
-        Ok(request) => server::block_on(ask(args.json, &url, &caller, request)),
-        Err(why) => exit::because(exit::USAGE, why),
-    }
+    args.call.ask(args.command.request())
 }
 
-/// The client of a command.
-fn caller(url: &str, patience: Duration) -> Result<RetryClient, CallError> {
-    RetryClient::new(url, patience, Box::new(|what| eprintln!("stockhold: {what}")))
+impl CallArgs {
+    /// The server's address and the client of a command.
+    fn connect(&self) -> Result<(String, RetryClient), ExitCode> {
+        let url = self.server.url().map_err(|why| exit::because(exit::USAGE, why))?;
+        let tell = Box::new(|what: &str| eprintln!("stockhold: {what}"));
+        let caller = RetryClient::new(&url, Duration::from_secs(self.patience), tell);
+        let caller = caller.map_err(|why| exit::because(exit::USAGE, why))?;
+        Ok((url, caller))
+    }
+
+    /// Sends the request of a command and shows its answer.
+    fn ask(&self, request: Result<ApiRequest, String>) -> ExitCode {
+        let (url, caller) = match self.connect() {
+            Ok(connected) => connected,
+            Err(code) => return code,
+        };
+        match request {
+            Ok(request) => server::block_on(ask(self.json, &url, &caller, request)),
+            Err(why) => exit::because(exit::USAGE, why),
+        }
+    }
 }
 
 /// Sends a request and shows its answer.

@@ -103,8 +103,7 @@ impl KeyTableTask {
     /// When a key was used, if the store does not know that closely enough.
     fn unwritten_use(&self, key: &KeyRecord) -> Option<Instant> {
         let used = self.access.authenticator.last_use(key.key_id)?;
-        let written = key.last_used_at.unwrap_or(Instant::from_micros(0));
-        (used.micros().saturating_sub(written.micros()) >= LAST_USED_LAG_MICROS).then_some(used)
+        is_behind(key.last_used_at, used).then_some(used)
     }
 
     /// Writes the record of a key, or deletes it. If somebody else has changed it meanwhile, the next round tries again.
@@ -129,6 +128,11 @@ impl KeyTableTask {
     }
 }
 
+/// Whether the stored time of the last use is to be written again.
+fn is_behind(written: Option<Instant>, used: Instant) -> bool {
+    written.is_none_or(|written| used.micros().saturating_sub(written.micros()) >= LAST_USED_LAG_MICROS)
+}
+
 /// All API keys of the store.
 async fn read_all(store: &dyn Store) -> Result<Vec<Record>, Failure> {
     let mut all: Vec<Record> = Vec::new();
@@ -144,5 +148,20 @@ async fn read_all(store: &dyn Store) -> Result<Vec<Record>, Failure> {
         if is_last {
             return Ok(all);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_use_is_written_once_an_hour_at_most() {
+        let at = |micros: i64| Instant::from_micros(1_800_000_000_000_000 + micros);
+        assert!(is_behind(None, at(0)), "the first use");
+        for later in [-1, 0, 1, 3_599_999_999] {
+            assert!(!is_behind(Some(at(0)), at(later)), "{later} µs later");
+        }
+        assert!(is_behind(Some(at(0)), at(3_600_000_000)));
     }
 }

@@ -5,12 +5,16 @@ mod cross_origin;
 mod issuer_keys;
 mod key_table;
 mod settings;
+mod shared_limits;
 mod store_call;
 
 pub(crate) use cross_origin::{CrossOrigin, Header};
 pub(crate) use issuer_keys::IssuerKeysTask;
 pub(crate) use key_table::KeyTableTask;
+pub(crate) use shared_limits::{SharedLimits, keep_connected};
 
+use std::fmt::Display;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::Label;
@@ -30,6 +34,8 @@ pub(crate) struct Access {
     pub(crate) proxies: TrustedProxies,
     pub(crate) cross_origin: CrossOrigin,
     limits: RateLimits,
+    /// The limits of all instances, if they share them.
+    shared: Option<SharedLimits>,
     /// By actor.
     principals: RateLimiter<Label>,
     /// By address. IPv6 addresses count by network.
@@ -63,12 +69,14 @@ impl Access {
         proxies: TrustedProxies,
         cross_origin: CrossOrigin,
         limits: RateLimits,
+        shared: Option<SharedLimits>,
     ) -> Self {
         Self {
             authenticator,
             proxies,
             cross_origin,
             limits,
+            shared,
             principals: RateLimiter::default(),
             addresses: RateLimiter::default(),
             log_lines: RateLimiter::default(),
@@ -77,21 +85,59 @@ impl Access {
     }
 
     /// Takes a token from the allowance of a caller. `None` when the caller has no limit.
-    pub(crate) fn count_request(&self, caller: &Caller) -> Option<RateVerdict> {
-        Some(self.take_of_caller(caller, self.limit_of(caller)?, 1))
+    pub(crate) async fn count_request(&self, caller: &Caller) -> Option<RateVerdict> {
+        Some(self.take_of_caller(caller, self.limit_of(caller)?, 1).await)
     }
 
     /// Takes the tokens of a batch beyond the one of its request. A batch takes the burst at most, so that it is possible
     /// after a rest.
-    pub(crate) fn count_batch(&self, caller: &Caller, commands: usize) -> Option<RateVerdict> {
+    pub(crate) async fn count_batch(&self, caller: &Caller, commands: usize) -> Option<RateVerdict> {
         let limit = self.limit_of(caller)?;
         let all = u32::try_from(commands).unwrap_or(u32::MAX).min(limit.burst());
-        Some(self.take_of_caller(caller, limit, all.saturating_sub(1)))
+        Some(self.take_of_caller(caller, limit, all.saturating_sub(1)).await)
     }
 
-    fn take_of_caller(&self, caller: &Caller, limit: RateLimit, tokens: u32) -> RateVerdict {
-        let status = self.principals.take(caller.principal.actor.clone(), limit, tokens, self.now());
-        RateVerdict { policy: "principal", limit, status }
+    async fn take_of_caller(&self, caller: &Caller, limit: RateLimit, tokens: u32) -> RateVerdict {
+        self.take("principal", &self.principals, caller.principal.actor.clone(), limit, tokens).await
+    }
+
+    /// Takes tokens from the allowance of a caller: in Redis if limits are shared there and Redis answers, and in memory otherwise.
+    async fn take<K: Hash + Eq + Display>(
+        &self,
+        policy: &'static str,
+        table: &RateLimiter<K>,
+        caller: K,
+        limit: RateLimit,
+        tokens: u32,
+    ) -> RateVerdict {
+        let status = match &self.shared {
+            None => table.take(caller, limit, tokens, self.now()),
+            // Boxed, so that requests without a shared limit are not larger for it.
+            Some(shared) => Box::pin(self.take_shared(shared, policy, table, caller, limit, tokens)).await,
+        };
+        RateVerdict { policy, limit, status }
+    }
+
+    async fn take_shared<K: Hash + Eq + Display>(
+        &self,
+        shared: &SharedLimits,
+        policy: &'static str,
+        table: &RateLimiter<K>,
+        caller: K,
+        limit: RateLimit,
+        tokens: u32,
+    ) -> RateStatus {
+        // The table has what Redis said last. A caller without an allowance there has none in Redis, so a flood of requests ends here.
+        if let Some(refused) = table.refusal(&caller, limit, tokens, self.now()) {
+            return refused;
+        }
+        match shared.take(&format!("stockhold:rate:{policy}:{caller}"), limit, tokens).await {
+            Some(status) => {
+                table.raise(caller, status.reset_after, self.now());
+                status
+            }
+            None => table.take(caller, limit, tokens, self.now()),
+        }
     }
 
     fn limit_of(&self, caller: &Caller) -> Option<RateLimit> {
@@ -103,24 +149,26 @@ impl Access {
         }
     }
 
-    /// Takes a token from the allowance of an address whose credential was refused. `None` when addresses are not
-    /// limited: for callers on this machine, unless a proxy tells their addresses.
-    pub(crate) fn count_refusal(&self, client: IpAddr) -> Option<RateVerdict> {
-        self.take_of_address(client, 1)
+    /// Takes a token from the allowance of an address whose credential was refused. `None` when the address is not limited.
+    pub(crate) async fn count_refusal(&self, client: IpAddr) -> Option<RateVerdict> {
+        Some(self.take_of_address(client, self.limit_of_address(client)?, 1).await)
     }
 
     /// Whether an address has used up its allowance of refused credentials.
-    pub(crate) fn is_exhausted(&self, client: IpAddr) -> bool {
-        self.take_of_address(client, 0).is_some_and(|verdict| verdict.status.remaining == 0)
+    pub(crate) async fn is_exhausted(&self, client: IpAddr) -> bool {
+        let Some(limit) = self.limit_of_address(client) else { return false };
+        // The table is asked first, so that a flood of guesses does not reach Redis.
+        self.addresses.refusal(&rate_key(client), limit, 1, self.now()).is_some()
+            || self.take_of_address(client, limit, 0).await.status.remaining == 0
     }
 
-    fn take_of_address(&self, client: IpAddr, tokens: u32) -> Option<RateVerdict> {
-        if client.is_loopback() && self.proxies.is_empty() {
-            return None;
-        }
-        let limit = self.limits.address;
-        let status = self.addresses.take(rate_key(client), limit, tokens, self.now());
-        Some(RateVerdict { policy: "address", limit, status })
+    /// The limit of addresses. Callers on this machine have none, unless a proxy tells their addresses.
+    fn limit_of_address(&self, client: IpAddr) -> Option<RateLimit> {
+        (!client.is_loopback() || !self.proxies.is_empty()).then_some(self.limits.address)
+    }
+
+    async fn take_of_address(&self, client: IpAddr, limit: RateLimit, tokens: u32) -> RateVerdict {
+        self.take("address", &self.addresses, rate_key(client), limit, tokens).await
     }
 
     /// Whether the log may get another line about this key id or issuer.

@@ -1,6 +1,6 @@
 //! Access control as it is configured.
 
-use super::{Access, CrossOrigin, RateLimits};
+use super::{Access, CrossOrigin, RateLimits, SharedLimits};
 use stockhold_config::{Config, IssuerSettings};
 use stockhold_service::{Authenticator, Issuer};
 
@@ -17,7 +17,9 @@ impl Access {
             principal: settings.rate_limits.principal.map(stockhold_config::Rate::to_limit).transpose()?,
             address: settings.rate_limits.address.to_limit()?,
         };
-        Ok(Self::new(authenticator, proxies, cross_origin, limits))
+        let redis = settings.rate_limits.redis.as_ref();
+        let shared = redis.map(|url| SharedLimits::new(url.expose())).transpose()?;
+        Ok(Self::new(authenticator, proxies, cross_origin, limits, shared))
     }
 }
 

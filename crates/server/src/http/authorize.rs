@@ -19,6 +19,9 @@ use stockhold_service::{
 };
 use stockhold_store::{Failure, Query, QueryResult};
 
+/// Capacity for the value of a `RateLimit` header, in bytes. Hardly any value is longer.
+const ITEM_BYTES: usize = 40;
+
 impl Worker {
     /// The caller of a request.
     pub(super) async fn authenticate(&self, head: &RequestHead<'_>) -> Result<Arc<Caller>, RequestError> {
@@ -26,25 +29,17 @@ impl Worker {
             SingleHeader::Absent => None,
             SingleHeader::Value(value) => Some(value),
             SingleHeader::Repeated => {
-                return Err(self.refused(
-                    head,
-                    CredentialFault::Malformed,
-                    "The request has two Authorization headers.",
-                    None,
-                ));
+                let why = "The request has two Authorization headers.";
+                return Err(self.refused(head, CredentialFault::Malformed, why, None).await);
             }
         };
         let client = client_address(head);
         let mut found = self.access.authenticator.authenticate(authorization, client, head.now);
         if let Err(AuthenticationError::UnknownKey(id)) = found {
             // Without this, anybody could have the store read for every guess.
-            if self.access.is_exhausted(client) {
-                return Err(self.refused(
-                    head,
-                    CredentialFault::Unknown,
-                    "There is no such API key.",
-                    Some(id.to_string()),
-                ));
+            if self.access.is_exhausted(client).await {
+                let (why, id) = ("There is no such API key.", Some(id.to_string()));
+                return Err(self.refused(head, CredentialFault::Unknown, why, id).await);
             }
             found = match self.read_key(id).await? {
                 Some(record) => {
@@ -55,24 +50,26 @@ impl Worker {
             };
         }
         if found == Err(AuthenticationError::NoSigningKey) {
-            let is_known = !self.access.is_exhausted(client) && self.load_hold_token_key().await?.is_some();
+            let is_known =
+                !self.access.is_exhausted(client).await && self.load_hold_token_key().await?.is_some();
             if !is_known {
-                return Err(self.refused(
-                    head,
-                    CredentialFault::Malformed,
-                    "The hold token is not valid.",
-                    None,
-                ));
+                let why = "The hold token is not valid.";
+                return Err(self.refused(head, CredentialFault::Malformed, why, None).await);
             }
             found = self.access.authenticator.authenticate(authorization, client, head.now);
         }
-        found.map_err(|error| match error {
-            AuthenticationError::Refused { fault, why, subject } => self.refused(head, fault, &why, subject),
-            AuthenticationError::Unavailable(why) => RequestError::from_store(&Failure::Unavailable(why)),
-            AuthenticationError::UnknownKey(_) | AuthenticationError::NoSigningKey => {
-                RequestError::internal("a key that was just added is unknown")
+        match found {
+            Ok(caller) => Ok(caller),
+            Err(AuthenticationError::Refused { fault, why, subject }) => {
+                Err(self.refused(head, fault, &why, subject).await)
             }
-        })
+            Err(AuthenticationError::Unavailable(why)) => {
+                Err(RequestError::from_store(&Failure::Unavailable(why)))
+            }
+            Err(AuthenticationError::UnknownKey(_) | AuthenticationError::NoSigningKey) => {
+                Err(RequestError::internal("a key that was just added is unknown"))
+            }
+        }
     }
 
     /// Reads an API key from the store.
@@ -87,7 +84,7 @@ impl Worker {
 
     /// The answer to a refused credential. It counts against the address, and is a refusal for too many requests once the
     /// address has no allowance left.
-    fn refused(
+    async fn refused(
         &self,
         head: &RequestHead<'_>,
         fault: CredentialFault,
@@ -96,7 +93,7 @@ impl Worker {
     ) -> RequestError {
         metrics::counter!("stockhold_credentials_refused_total", "reason" => fault.name()).increment(1);
         let verdict =
-            self.access.count_refusal(client_address(head)).filter(|verdict| !verdict.status.allowed);
+            self.access.count_refusal(client_address(head)).await.filter(|verdict| !verdict.status.allowed);
         if let Some(verdict) = verdict {
             return too_many_requests(verdict);
         }
@@ -107,17 +104,17 @@ impl Worker {
     }
 
     /// Takes a token for a request. The headers of the answer show what is left.
-    pub(super) fn take_token(&self, context: RequestContext<'_>) -> Result<(), RequestError> {
-        heed_verdict(context, self.access.count_request(context.caller))
+    pub(super) async fn take_token(&self, context: RequestContext<'_>) -> Result<(), RequestError> {
+        heed_verdict(context, self.access.count_request(context.caller).await)
     }
 
     /// Takes the tokens of a batch of commands.
-    pub(super) fn take_batch_tokens(
+    pub(super) async fn take_batch_tokens(
         &self,
         context: RequestContext<'_>,
         commands: usize,
     ) -> Result<(), RequestError> {
-        heed_verdict(context, self.access.count_batch(context.caller, commands))
+        heed_verdict(context, self.access.count_batch(context.caller, commands).await)
     }
 
     /// Refuses a route whose scope the caller lacks.
@@ -197,9 +194,23 @@ pub(super) fn add_rate_headers(verdict: RateVerdict, headers: &mut Vec<crate::ac
     let RateVerdict { policy, limit, status } = verdict;
     let reset = if status.allowed { status.reset_after } else { status.retry_after };
     let (burst, window) = (limit.burst(), limit.window_seconds());
-    headers.push(("ratelimit-policy", format!("\"{policy}\";q={burst};w={window}").into()));
-    let (remaining, reset) = (status.remaining, whole_seconds(reset));
-    headers.push(("ratelimit", format!("\"{policy}\";r={remaining};t={reset}").into()));
+    headers.push(("ratelimit-policy", item(policy, [(";q=", burst.into()), (";w=", window)]).into()));
+    let (remaining, reset) = (status.remaining.into(), whole_seconds(reset));
+    headers.push(("ratelimit", item(policy, [(";r=", remaining), (";t=", reset)]).into()));
+}
+
+/// A string with parameters (RFC 9651). Every answer to a caller with a limit has two of them, and `format!` takes several times as
+/// long.
+fn item(text: &str, parameters: [(&str, u64); 2]) -> String {
+    let mut out = String::with_capacity(ITEM_BYTES);
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
+    for (name, value) in parameters {
+        out.push_str(name);
+        out.push_str(itoa::Buffer::new().format(value));
+    }
+    out
 }
 
 fn whole_seconds(time: Duration) -> u64 {

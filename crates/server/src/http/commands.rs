@@ -10,7 +10,7 @@ use stockhold_api::problem::Problem;
 use stockhold_api::routes::{RequiredScope, RouteId};
 use stockhold_domain::{Basket, Command, CommandKind, Envelope, IdempotencyKey, Origin, Outcome, bucket_of};
 use stockhold_service::{Caller, HoldTokenKey, MissingPermission, PrincipalKind, Scope};
-use stockhold_store::{Answer, Request, digest};
+use stockhold_store::{Answer, Failure, Request, digest};
 
 /// Commands of a batch that are handled before other requests of the worker get their turn.
 const TURN: usize = 256;
@@ -44,21 +44,45 @@ impl Worker {
         self.submit(context, command, None, response_kind, None).await
     }
 
-    /// Sends a command of the server itself to the store, and returns its outcome.
+    /// Sends a command to the store, and returns its outcome.
     pub(super) async fn run(
         &self,
         context: RequestContext<'_>,
         command: Command,
+        key: Option<IdempotencyKey>,
     ) -> Result<Outcome, RequestError> {
-        let envelope = self.envelope(context, origin(context), command, None);
-        match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
+        let kind = command.kind();
+        let envelope = self.envelope(context, origin(context), command, key);
+        let outcome = match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
             Ok(Answer::Outcome(outcome)) => Ok(outcome),
-            Ok(_) => Err(RequestError::wrong_answer()),
-            Err(failure) => Err(RequestError::from_store(&failure)),
-        }
+            Ok(_) => return Err(RequestError::wrong_answer()),
+            Err(failure) => Err(failure),
+        };
+        self.metrics.command(kind, outcome.as_ref());
+        outcome.map_err(|failure| RequestError::from_store(&failure))
     }
 
-    /// Sends a command to the store.
+    /// Sends commands to the store, to be executed strictly in this order, and returns the outcome of each.
+    pub(super) async fn run_all(
+        &self,
+        envelopes: Vec<Envelope>,
+    ) -> Result<Vec<Result<Outcome, Failure>>, RequestError> {
+        let kinds: Vec<_> = envelopes.iter().map(|envelope| envelope.command.kind()).collect();
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let outcomes = match self.pending_replies.submit(Request::Commands(envelopes)).await {
+            Ok(Answer::Outcomes(outcomes)) if outcomes.len() == kinds.len() => outcomes,
+            Ok(_) => return Err(RequestError::wrong_answer()),
+            Err(failure) => return Err(RequestError::from_store(&failure)),
+        };
+        for (kind, outcome) in kinds.into_iter().zip(&outcomes) {
+            self.metrics.command(kind, outcome.as_ref());
+        }
+        Ok(outcomes)
+    }
+
+    /// Sends a command to the store, and answers with its outcome.
     async fn submit(
         &self,
         context: RequestContext<'_>,
@@ -67,16 +91,7 @@ impl Worker {
         response_kind: ResponseKind,
         hold_tokens: Option<&HoldTokenKey>,
     ) -> HandlerResult {
-        let operation = command.kind();
-        let envelope = self.envelope(context, origin(context), command, key);
-        let answer = match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
-            Ok(Answer::Outcome(outcome)) => Ok(outcome),
-            Ok(_) => return Err(RequestError::wrong_answer()),
-            Err(failure) => Err(failure),
-        };
-        self.metrics.command(operation, answer.as_ref());
-        let outcome = answer.map_err(|failure| RequestError::from_store(&failure))?;
-        reply::outcome(outcome, response_kind, hold_tokens)
+        reply::outcome(self.run(context, command, key).await?, response_kind, hold_tokens)
     }
 
     /// A batch. Each command succeeds or fails on its own, in order, and has the status of its own route. All are sent
@@ -86,7 +101,7 @@ impl Worker {
         decode::no_idempotency_key(head.idempotency_key != super::request_head::SingleHeader::Absent)?;
         let decoded = decode::commands(head.query, body)?;
         let count = decoded.len();
-        self.take_batch_tokens(context, count)?;
+        self.take_batch_tokens(context, count).await?;
         self.metrics.batch(count);
         let origin = origin(context);
         let mut envelopes = Vec::with_capacity(count);
@@ -117,16 +132,7 @@ impl Worker {
                 Err(invalid) => places.push(Err(Problem::from(invalid))),
             }
         }
-        let asks = envelopes.len();
-        let outcomes = match asks {
-            0 => Vec::new(),
-            _ => match self.pending_replies.submit(Request::Commands(envelopes)).await {
-                Ok(Answer::Outcomes(outcomes)) if outcomes.len() == asks => outcomes,
-                Ok(_) => return Err(RequestError::wrong_answer()),
-                Err(failure) => return Err(RequestError::from_store(&failure)),
-            },
-        };
-        let mut outcomes = outcomes.into_iter();
+        let mut outcomes = self.run_all(envelopes).await?.into_iter();
         let mut out = Vec::with_capacity(count * RESULT_ROOM);
         let mut list = List::open(&mut out, "results");
         let mut logged = None;
@@ -137,7 +143,6 @@ impl Worker {
                 (Err(problem), _) => encode::result_problem(out, &problem, request_id),
                 (Ok((operation, hold_token)), outcomes) => {
                     let Some(outcome) = outcomes.next() else { return Err(RequestError::wrong_answer()) };
-                    self.metrics.command(operation, outcome.as_ref());
                     let tokens = hold_tokens.as_ref().filter(|_| hold_token);
                     let why = reply::result(out, outcome, response_kind(operation), tokens, request_id);
                     // A failure of the store affects the next commands too, so it is logged once.

@@ -15,6 +15,7 @@ use super::plain_request::{NotPlain, PlainRequest};
 use super::reply::Reply;
 use super::route::Route;
 use super::worker::Worker;
+use std::future::ready;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
@@ -126,7 +127,7 @@ pub(super) async fn serve_connection(
         let now = head.now;
         let request_id = worker.name(&head);
         let found = Route::find(head.method, head.path);
-        let reply = worker.answer(&head, found, Ok(body), &request_id, begun.into_std()).await;
+        let reply = worker.answer(&head, found, ready(Ok(body)), &request_id, begun.into_std()).await;
         let last = worker.draining.load(Ordering::Relaxed);
         write.clear();
         put_head(&mut write, &reply, &request_id, &worker.date(now), last);

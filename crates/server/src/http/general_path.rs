@@ -143,12 +143,13 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: IpAddr, request: Request<I
     let mut budget = worker.memory.guard();
     let unframed = unframed(&parts.headers);
     let last = unframed.is_some() || worker.draining.load(Ordering::Relaxed);
-    let body = match (unframed, found) {
-        (Some(why), _) => Err(Problem::unreadable(why)),
-        (None, Ok(route)) => body::body(&parts.headers, body, route.body().limit(), &mut budget).await,
-        (None, Err(_)) => Ok(Vec::new()),
+    let body = async {
+        match (unframed, found) {
+            (Some(why), _) => Err(Problem::unreadable(why)),
+            (None, Ok(route)) => body::body(&parts.headers, body, route.body().limit(), &mut budget).await,
+            (None, Err(_)) => Ok(Vec::new()),
+        }
     };
-    let body = body.as_deref().map_err(Clone::clone);
     let reply = worker.answer(&head, found, body, &request_id, begun).await;
     GeneralReply { reply, request_id, last }
 }

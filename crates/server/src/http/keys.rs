@@ -16,13 +16,13 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::routes::RouteId;
 use stockhold_domain::{
-    Command, CommandKind, Envelope, IdempotencyKey, Outcome, Record, RecordChange, RecordKind, RecordValue,
-    Rejection, Reply as Made, SetRecord,
+    Command, Envelope, IdempotencyKey, Outcome, Record, RecordChange, RecordKind, RecordValue, Rejection,
+    Reply as Made, SetRecord,
 };
 use stockhold_service::{
     KeyAdminError, KeyId, KeyRecord, NewApiKey, create_key, may_manage, revoke_key, roll_key,
 };
-use stockhold_store::{Answer, Failure, Query, QueryResult, Request, digest};
+use stockhold_store::{Failure, Query, QueryResult, digest};
 
 /// Tries of a change of a key that others change at the same time.
 const TRIES: usize = 5;
@@ -68,7 +68,7 @@ impl Worker {
         let (record, text) = made.map_err(|error| refusal(error, None))?;
         let used = used(context, RouteId::CreateKey.spec().operation, key_use);
         let command = put(&record, ABSENT, RecordChange::KeyCreated)?;
-        match self.set_key(context, command, used).await? {
+        match self.run(context, command, used).await? {
             Outcome::Done(_) => {
                 self.access.authenticator.add_key(record.clone(), self.clock.now());
                 Ok(created(&record, Some(&text)))
@@ -135,7 +135,7 @@ impl Worker {
         let ended = || Err(Problem::key_ended(old.key.key_id).into());
         let Some(used) = used(context, RouteId::RollKey.spec().operation, key_use) else { return ended() };
         let command = put(&old.key, NEVER, RecordChange::Silent)?;
-        match self.set_key(context, command, Some(used)).await? {
+        match self.run(context, command, Some(used)).await? {
             Outcome::Replayed(reply) => replayed(reply),
             Outcome::Refused(Rejection::IdempotencyMismatch) => {
                 Err(Problem::from(Rejection::IdempotencyMismatch).into())
@@ -208,7 +208,7 @@ impl Worker {
         ended: KeyRecord,
     ) -> Result<bool, RequestError> {
         let command = put(&ended, old.version, RecordChange::KeyRevoked)?;
-        match self.set_key(context, command, None).await? {
+        match self.run(context, command, None).await? {
             Outcome::Done(_) => {
                 self.access.authenticator.add_key(ended, self.clock.now());
                 Ok(true)
@@ -281,23 +281,6 @@ impl Worker {
         Ok(StoredKey { key: read(value)?, version })
     }
 
-    /// Writes a key.
-    async fn set_key(
-        &self,
-        context: RequestContext<'_>,
-        command: Command,
-        key: Option<IdempotencyKey>,
-    ) -> Result<Outcome, RequestError> {
-        let envelope = self.envelope(context, origin(context), command, key);
-        let answer = match self.pending_replies.submit(Request::Command(Box::new(envelope))).await {
-            Ok(Answer::Outcome(outcome)) => Ok(outcome),
-            Ok(_) => return Err(RequestError::wrong_answer()),
-            Err(failure) => Err(failure),
-        };
-        self.metrics.command(CommandKind::SetRecord, answer.as_ref());
-        answer.map_err(|failure| RequestError::from_store(&failure))
-    }
-
     /// Writes two keys, strictly in this order.
     async fn set_two_keys(
         &self,
@@ -309,15 +292,9 @@ impl Worker {
             .into_iter()
             .map(|(command, key)| self.envelope(context, origin.clone(), command, key))
             .collect();
-        let outcomes = match self.pending_replies.submit(Request::Commands(envelopes)).await {
-            Ok(Answer::Outcomes(outcomes)) => outcomes,
-            Ok(_) => return Err(RequestError::wrong_answer()),
-            Err(failure) => return Err(RequestError::from_store(&failure)),
-        };
-        for outcome in &outcomes {
-            self.metrics.command(CommandKind::SetRecord, outcome.as_ref());
-        }
-        let outcomes: Vec<_> = outcomes
+        let outcomes: Vec<_> = self
+            .run_all(envelopes)
+            .await?
             .into_iter()
             .map(|outcome| outcome.map_err(|failure| RequestError::from_store(&failure)))
             .collect();

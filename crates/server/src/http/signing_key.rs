@@ -29,7 +29,7 @@ impl Worker {
             value: Some(value(&bytes)?),
             change: RecordChange::Silent,
         });
-        match self.run(context, command).await? {
+        match self.run(context, command, None).await? {
             // Another instance was quicker: its key counts.
             Outcome::Done(_) | Outcome::Replayed(_) | Outcome::Refused(Rejection::RecordChanged { .. }) => {}
             Outcome::Refused(rejection) => return Err(Problem::from(rejection).into()),

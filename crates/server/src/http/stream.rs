@@ -21,10 +21,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant as Monotonic};
 use stockhold_api::decode::EventStreamQuery;
 use stockhold_api::problem::Problem;
 use stockhold_api::{EventTypes, encode};
+use stockhold_domain::Instant;
 use stockhold_service::Caller;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -36,7 +37,10 @@ const PIECE: usize = 64 * 1024;
 /// Time without a piece after which a comment or a position is sent, so that both ends notice a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often the credential of an open stream is checked.
-const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The same in microseconds.
+const CREDENTIAL_CHECK_MICROS: i64 = 1_000_000;
+const _: () = assert!(CREDENTIAL_CHECK_INTERVAL.as_micros() == CREDENTIAL_CHECK_MICROS as u128);
 /// Time after which a client should reconnect, in milliseconds.
 const RETRY_MILLIS: u32 = 1_000;
 
@@ -129,13 +133,14 @@ impl Subscriber {
         Self { caller: context.caller.clone(), types, authorization, client: client_address(context.head) }
     }
 
-    /// Waits until the credential is refused, for example because its key was revoked, or can't be checked any more.
+    /// Waits until the credential is refused, for example because its key was revoked, or can't be checked any more. A check holds
+    /// until the next one, so it is made for the instant of that one. Otherwise a stream could outlive the table of keys.
     async fn credential_ends(&self, worker: &Worker) {
         loop {
             tokio::time::sleep(CREDENTIAL_CHECK_INTERVAL).await;
-            let now = worker.clock.now();
+            let next = Instant::from_micros(worker.clock.now().micros() + CREDENTIAL_CHECK_MICROS);
             let checked =
-                worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, now);
+                worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, next);
             if checked.is_err() {
                 return;
             }
@@ -159,7 +164,7 @@ async fn follow(
     pieces: &mpsc::Sender<Bytes>,
 ) {
     let mut ask = EVENTS_AT_ONCE;
-    let mut sent = Instant::now();
+    let mut sent = Monotonic::now();
     loop {
         let quiet = KEEP_ALIVE.saturating_sub(sent.elapsed());
         let piece = match timeout(quiet, subscription.wait_for_event_after(progress.position)).await {
@@ -182,7 +187,7 @@ async fn follow(
         if pieces.send(piece).await.is_err() {
             return;
         }
-        sent = Instant::now();
+        sent = Monotonic::now();
     }
 }
 

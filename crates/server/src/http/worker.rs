@@ -102,12 +102,12 @@ impl Worker {
         Rc::clone(&date.1)
     }
 
-    /// Answers one request, whose body was read or could not be read.
-    pub(super) async fn answer(
+    /// Answers one request. Its body is read only if the caller may use the route.
+    pub(super) async fn answer<B: AsRef<[u8]>>(
         self: &Rc<Self>,
         head: &RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
-        body: Result<&[u8], Problem>,
+        body: impl Future<Output = Result<B, Problem>>,
         request_id: &RequestId,
         begun: Monotonic,
     ) -> Reply {
@@ -132,11 +132,11 @@ impl Worker {
     }
 
     /// Checks in this order: credential, rate limit, route, scope, body, origin.
-    async fn authorize_and_serve(
+    async fn authorize_and_serve<B: AsRef<[u8]>>(
         self: &Rc<Self>,
         head: &RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
-        body: Result<&[u8], Problem>,
+        body: impl Future<Output = Result<B, Problem>>,
         request_id: &RequestId,
         rate: &Cell<Option<RateVerdict>>,
     ) -> HandlerResult {
@@ -152,7 +152,7 @@ impl Worker {
             _ => self.authenticate(head).await?,
         };
         let context = RequestContext { head, request_id, caller: &caller, rate };
-        self.take_token(context)?;
+        self.take_token(context).await?;
         let route = found.map_err(|error| match error {
             RouteError::UnknownPath => Problem::unknown_route(head.path).into(),
             RouteError::WrongMethod(allow) => {
@@ -161,11 +161,11 @@ impl Worker {
             }
         })?;
         self.check_scope(route, &caller).await?;
-        let body = body?;
+        let body = body.await?;
         if let Some(origin) = origin::foreign_origin(head, &self.access.cross_origin) {
             return Err(Problem::foreign_origin(&origin).into());
         }
-        self.serve(route, context, body).await
+        self.serve(route, context, body.as_ref()).await
     }
 
     /// The answer to a preflight of an allowed origin.

@@ -64,7 +64,7 @@ fn fault(server: &Server, credential: &str) -> Option<String> {
     Some(str_of(&refused(&answer, 401, "unauthenticated"), "credential").to_owned())
 }
 
-fn soon(seconds: i64) -> String {
+pub(crate) fn soon(seconds: i64) -> String {
     let now = SteadyClock::start().now();
     time(Instant::from_millis(now.millis() + seconds * 1_000))
 }
@@ -273,6 +273,72 @@ fn nobody_gives_what_they_lack() {
     let roll = ask(&server, admin, Call::post(format!("{}/roll", path_of(&other))));
     assert_eq!(refused(&roll, 403, "forbidden")["missing"], json!({ "scope": "inventory:write" }));
     assert!(ask(&server, ROOT, Call::get(path_of(&other))).json()["revoked_at"].is_null());
+}
+
+/// A restricted administrator sees, rolls and ends the keys within its own restrictions.
+#[test]
+fn nobody_manages_keys_beyond_their_own_restrictions() {
+    let server = server();
+    let scopes = ["keys:admin", "inventory:read"];
+    let rights = json!({ "scopes": scopes, "locations": ["hub-1", "hub-2"], "channels": ["web", "app"] });
+    let admin = make(&server, &rights);
+    let admin = str_of(&admin, "key");
+    let within = |changes: &Value| {
+        let mut fields = json!({ "locations": ["hub-1"], "channels": ["web"] });
+        for (name, value) in changes.as_object().unwrap() {
+            fields[name] = value.clone();
+        }
+        fields.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        make(&server, &fields)
+    };
+    for (changes, missing) in [
+        (json!({ "locations": ["hub-1", "hub-3"] }), json!({ "location": "hub-3" })),
+        (json!({ "locations": null }), json!({ "location": null })),
+        (json!({ "channels": ["phone"] }), json!({ "channel": "phone" })),
+        (json!({ "channels": null }), json!({ "channel": null })),
+    ] {
+        let other = within(&changes);
+        for call in [
+            Call::get(path_of(&other)),
+            Call::post(format!("{}/roll", path_of(&other))),
+            Call::delete(path_of(&other)),
+        ] {
+            assert_eq!(refused(&ask(&server, admin, call), 403, "forbidden")["missing"], missing);
+        }
+        let listed = ask(&server, admin, Call::get("/v1/keys?limit=1000")).text();
+        assert!(!listed.contains(str_of(&other, "key_id")), "{listed}");
+        assert_eq!(fault(&server, str_of(&other, "key")), None, "it is as it was");
+    }
+    // With a scope that the administrator lacks, a key is seen and ended. Its rights are not given to a new one.
+    let stronger = within(&json!({ "scopes": ["inventory:write"] }));
+    let roll = ask(&server, admin, Call::post(format!("{}/roll", path_of(&stronger))));
+    assert_eq!(refused(&roll, 403, "forbidden")["missing"], json!({ "scope": "inventory:write" }));
+    assert_eq!(ask(&server, admin, Call::get(path_of(&stronger))).status, 200);
+    let own = within(&json!({}));
+    let rolled = ask(&server, admin, Call::post(format!("{}/roll", path_of(&own))));
+    assert_eq!(rolled.status, 201, "{rolled:?}");
+    let listed = ask(&server, admin, Call::get("/v1/keys?limit=1000")).text();
+    for key in [&stronger, &own, &rolled.json()] {
+        assert!(listed.contains(str_of(key, "key_id")), "{listed}");
+        assert_eq!(ask(&server, admin, Call::delete(path_of(key))).status, 204);
+    }
+    assert_eq!(fault(&server, str_of(&stronger, "key")).as_deref(), Some("revoked"));
+}
+
+#[test]
+fn the_time_of_the_last_use_is_written_and_not_at_each_use() {
+    let server = server();
+    let made = make(&server, &json!({}));
+    let shown = || ask(&server, ROOT, Call::get(path_of(&made))).json()["last_used_at"].clone();
+    assert_eq!(shown(), Value::Null);
+    assert_eq!(fault(&server, str_of(&made, "key")), None);
+    let written = wait_for("the first use to be written", || Some(shown()).filter(Value::is_string));
+    let end = std::time::Instant::now() + REFRESHED;
+    while std::time::Instant::now() < end {
+        assert_eq!(fault(&server, str_of(&made, "key")), None);
+        assert_eq!(shown(), written, "it is as it was for an hour");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

@@ -52,8 +52,8 @@ pub(crate) struct Server {
     data: String,
     /// The address of a database, if the data is there.
     store: Option<String>,
-    /// The root key, if callers need credentials.
-    root_key: Option<String>,
+    /// Environment variables besides.
+    variables: Vec<(String, String)>,
     ports: [u16; 2],
     child: Child,
     /// Removed with the server that it was made for.
@@ -69,8 +69,17 @@ impl Server {
     /// One whose callers need credentials.
     pub(crate) fn with_root_key(root_key: &str) -> Self {
         let made = tempfile::tempdir().unwrap();
-        let dir = made.path().to_owned();
-        let server = Self::spawned_with(dir, "data", None, Some(root_key.to_owned()), Some(made));
+        let variables = vec![("STOCKHOLD_ROOT_KEY".to_owned(), root_key.to_owned())];
+        let server = Self::spawned_with(made.path().to_owned(), "data", None, variables, Some(made));
+        server.wait_until_ready();
+        server
+    }
+
+    /// One on data that is there, with these environment variables.
+    pub(crate) fn with_variables(dir: &Path, data: &str, variables: &[(&str, &str)]) -> Self {
+        let variables =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let server = Self::spawned_with(dir.to_owned(), data, None, variables, None);
         server.wait_until_ready();
         server
     }
@@ -104,19 +113,19 @@ impl Server {
     }
 
     fn spawned(dir: PathBuf, data: &str, store: Option<String>, made: Option<tempfile::TempDir>) -> Self {
-        Self::spawned_with(dir, data, store, None, made)
+        Self::spawned_with(dir, data, store, Vec::new(), made)
     }
 
     fn spawned_with(
         dir: PathBuf,
         data: &str,
         store: Option<String>,
-        root_key: Option<String>,
+        variables: Vec<(String, String)>,
         made: Option<tempfile::TempDir>,
     ) -> Self {
         let ports = [free_port(), free_port()];
-        let child = Self::spawn(&dir, data, store.as_deref(), root_key.as_deref(), ports);
-        Self { dir, data: data.to_owned(), store, root_key, ports, child, _made: made }
+        let child = Self::spawn(&dir, data, store.as_deref(), &variables, ports);
+        Self { dir, data: data.to_owned(), store, variables, ports, child, _made: made }
     }
 
     /// Tells it to end as an operator does, and waits: its exit status.
@@ -134,8 +143,7 @@ impl Server {
 
     /// Starts it again on the same data and ports.
     pub(crate) fn restart(&mut self) {
-        self.child =
-            Self::spawn(&self.dir, &self.data, self.store.as_deref(), self.root_key.as_deref(), self.ports);
+        self.child = Self::spawn(&self.dir, &self.data, self.store.as_deref(), &self.variables, self.ports);
         self.wait_until_ready();
     }
 
@@ -190,7 +198,7 @@ impl Server {
         dir: &Path,
         data: &str,
         store: Option<&str>,
-        root_key: Option<&str>,
+        variables: &[(String, String)],
         [api, admin]: [u16; 2],
     ) -> Child {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log")).unwrap();
@@ -203,9 +211,7 @@ impl Server {
         if let Some(store) = store {
             command.env("STOCKHOLD_STORE", store);
         }
-        if let Some(root_key) = root_key {
-            command.env("STOCKHOLD_ROOT_KEY", root_key);
-        }
+        command.envs(variables.iter().cloned());
         command.stderr(log).spawn().unwrap()
     }
 

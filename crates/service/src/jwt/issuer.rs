@@ -225,7 +225,7 @@ impl Issuer {
         let principal = Principal::of_token(self.name(), name, scopes, restrictions).ok_or(
             JwtError::Malformed("the token's issuer and caller's name have more than 123 bytes together"),
         )?;
-        Ok(VerifiedToken { principal, expires_at, keys_version })
+        Ok(VerifiedToken { principal, expires_at, issuer: self.name().to_owned(), keys_version })
     }
 
     #[expect(clippy::unused_self, reason = "a part of the check")]

@@ -28,6 +28,8 @@ pub struct VerifiedToken {
     pub principal: Principal,
     /// When it ends, in seconds since 1970.
     pub expires_at: u64,
+    /// The name of its issuer.
+    pub(crate) issuer: String,
     /// The version of the issuer's key set that it was checked with.
     pub(crate) keys_version: u64,
 }

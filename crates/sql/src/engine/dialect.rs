@@ -293,7 +293,7 @@ pub(crate) struct Changes<'a> {
     /// Those of the updated reservations that lists find by another owner or other SKUs than before.
     pub(crate) relisted_holds: Vec<&'a Hold>,
     /// Reservations that were confirmed for an order, to be listed under it: in the order of their confirmation.
-    pub(crate) new_orders: Vec<&'a Hold>,
+    pub(crate) new_orders: Vec<(ReservationId, &'a Label)>,
     /// Lines to delete, before any is inserted.
     pub(crate) gone: Vec<LineRow<'a>>,
     /// Lines to update: only their quantity changed.

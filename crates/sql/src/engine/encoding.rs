@@ -48,11 +48,6 @@ pub(crate) fn further_skus(hold: &Hold) -> BTreeSet<&str> {
     hold.lines.iter().skip(1).map(|line| line.item.sku()).filter(|sku| *sku != first).collect()
 }
 
-/// The order that lists find a reservation by.
-pub(crate) fn order_of(hold: &Hold) -> &str {
-    hold.order_id().map_or("", |order| order.as_str())
-}
-
 /// An item.
 pub(crate) fn item_body(item: &Item) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -80,7 +80,7 @@ pub(crate) use dialect::{
 pub use dispatch::SqlStore;
 pub(crate) use encoding::{
     UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
-    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from, order_of,
+    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,
     packed_events_body, serials_from, settings_body, settings_from,
 };
 pub(crate) use read::{LogPosition, ReplicaDialect, ReplicaStore};

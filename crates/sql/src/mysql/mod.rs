@@ -33,6 +33,7 @@ mod migrate;
 mod rows;
 
 mod load;
+mod plans;
 mod read;
 mod write;
 
@@ -43,7 +44,7 @@ mod audit;
 pub(crate) use replica::open_with_replica;
 
 pub use migrate::SCHEMA_VERSION;
-pub use statements::{ExpectedIndexUse, ROWS, plans};
+pub use plans::{ExpectedIndexUse, ROWS, plans};
 
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};

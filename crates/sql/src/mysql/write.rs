@@ -9,7 +9,7 @@ use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
     UnitRow, attributes_body, empty_counters, events_body, first_sku, further_skus, hold_body, key_body,
-    order_of, settings_body,
+    settings_body,
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
@@ -194,7 +194,8 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         text.push(')');
     };
     script.add_rows(&SKUS, skus, |text, (of, sku)| listed_under(text, of, sku));
-    script.add_rows(&ORDERS, &changes.new_orders, |text, hold| listed_under(text, hold.id, order_of(hold)));
+    script
+        .add_rows(&ORDERS, &changes.new_orders, |text, (of, order)| listed_under(text, *of, order.as_str()));
     script.add_rows(&MOVE_HISTORIES, &changes.full_histories, |text, of| id(text, *of));
     script.add_rows(&CLEAR_HISTORIES, &changes.full_histories, |text, of| id(text, *of));
     script.add_rows(&UPDATE_HOLDS, changes.changed_holds.iter().copied(), hold);

@@ -3,8 +3,8 @@
 use super::statements::{
     LOCK_FREE_HOLDS, LOCK_FREE_ITEMS, LOCK_FREE_UNITS, LOCK_HOLDS, LOCK_ITEMS,
     LOCK_NAMED_UNITS_THAT_ARE_FREE, LOCK_RECORDS, LOCK_UNITS, READ_ANY_DUE, READ_DUE, READ_EVENTS,
-    READ_FREE_UNITS, READ_HISTORY, READ_HOLDS, READ_ITEMS, READ_KEYS, READ_UNIT, RECORD_PAGE, SCAN_ALL,
-    SCAN_ORDER, SCAN_OWNER, SCAN_SKU, UNIT_FIGURES, UNITS_PAGE,
+    READ_FREE_UNITS, READ_HISTORY, READ_HOLDS, READ_ITEMS, READ_KEYS, READ_RECORDS, READ_UNIT, RECORD_PAGE,
+    SCAN_ALL, SCAN_ORDER, SCAN_OWNER, SCAN_SKU, UNIT_FIGURES, UNITS_PAGE,
 };
 
 /// A statement and the index that its plan has to use. Tests check the plans.
@@ -21,7 +21,7 @@ pub struct ExpectedPlan {
 }
 
 /// The statements whose plans matter.
-pub const PLANS: [ExpectedPlan; 24] = [
+pub const PLANS: [ExpectedPlan; 25] = [
     ExpectedPlan { name: "lock items", text: LOCK_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock free items", text: LOCK_FREE_ITEMS, index: "items_", locks: true },
     ExpectedPlan { name: "lock reservations", text: LOCK_HOLDS, index: "holds_", locks: true },
@@ -65,5 +65,6 @@ pub const PLANS: [ExpectedPlan; 24] = [
         locks: false,
     },
     ExpectedPlan { name: "lock records", text: LOCK_RECORDS, index: "records_pkey", locks: true },
+    ExpectedPlan { name: "read records", text: READ_RECORDS, index: "records_pkey", locks: false },
     ExpectedPlan { name: "a page of records", text: RECORD_PAGE, index: "records_pkey", locks: false },
 ];

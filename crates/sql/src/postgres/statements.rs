@@ -290,7 +290,7 @@ pub(super) const LOCK_RECORDS: &str = "
         WHERE r.kind = want.kind AND r.id = want.id
         FOR NO KEY UPDATE
     ) AS locked";
-const READ_RECORDS: &str = "
+pub(super) const READ_RECORDS: &str = "
     SELECT found.* FROM unnest($1::text[], $2::text[]) AS want (kind, id)
     CROSS JOIN LATERAL (
         SELECT r.kind, r.id, r.version, r.value FROM stockhold.records r

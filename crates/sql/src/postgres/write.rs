@@ -5,12 +5,12 @@ use super::errors::db_error_at_commit;
 use super::rows::{self, HoldArrays, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
-    further_skus, hold_body, key_body, key_bucket, order_of, packed_events_body, settings_body,
+    further_skus, hold_body, key_body, key_bucket, packed_events_body, settings_body,
 };
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use stockhold_domain::{Hold, Item, KeyRecord, Mode, Record, RecordValue};
+use stockhold_domain::{Hold, Item, KeyRecord, Label, Mode, Record, RecordValue, ReservationId};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -290,11 +290,11 @@ struct OrderRows<'a> {
 }
 
 impl<'a> OrderRows<'a> {
-    fn new(holds: &[&'a Hold]) -> Self {
+    fn new(confirmed: &[(ReservationId, &'a Label)]) -> Self {
         Self {
-            buckets: holds.iter().map(|hold| column(hold.id.bucket())).collect(),
-            ids: holds.iter().map(|hold| uuid(hold.id)).collect(),
-            orders: holds.iter().map(|hold| order_of(hold)).collect(),
+            buckets: confirmed.iter().map(|(id, _)| column(id.bucket())).collect(),
+            ids: confirmed.iter().map(|(id, _)| uuid(*id)).collect(),
+            orders: confirmed.iter().map(|(_, order)| order.as_str()).collect(),
         }
     }
 

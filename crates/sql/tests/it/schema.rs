@@ -125,7 +125,7 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "the list of all" => format!("NULL, {highest}, 50"),
         "a history" => "1, gen_random_uuid()".to_owned(),
         "events after a position" => "19000, 50".to_owned(),
-        "lock records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),
+        "lock records" | "read records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),
         "a page of records" => "'api_key', '7', 50".to_owned(),
         other => panic!("{other}"),
     };

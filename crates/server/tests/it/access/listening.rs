@@ -44,12 +44,29 @@ fn secrets_that_are_none_are_refused() {
     std::fs::remove_file(&file).unwrap();
     assert!(refused(dir.path(), settings, &[]).contains("root_key_file"));
     assert!(refused(dir.path(), settings, &[("STOCKHOLD_ROOT_KEY", ROOT)]).contains("both set"));
+    let redis = [("STOCKHOLD_RATE_LIMITS_REDIS", "redis:/:too-short-secret@cache")];
+    assert!(
+        refused(dir.path(), "", &redis)
+            .contains("STOCKHOLD_RATE_LIMITS_REDIS in the environment: rate_limits.redis")
+    );
     for (settings, what) in [
         ("allowed_origins = [\"shop.example\"]\n", "is no origin"),
         ("allowed_origins = \"https://shop.example\"\n", "must be a list"),
         ("trusted_proxies = [\"10.0.0.0/33\"]\n", "is no network"),
         ("forwarded_header = \"x-real-ip\"\n", "must be x-forwarded-for or forwarded"),
         ("[rate_limits]\nprincipal = { per_second = 0, burst = 1 }\n", "per_second"),
+        (
+            "[rate_limits]\nredis = \"http://:too-short-secret@cache\"\n",
+            "rate_limits.redis: must be like redis://",
+        ),
+        (
+            "[rate_limits]\nredis = \"redis://:too-short-secret@cache:port\"\n",
+            "rate_limits.redis: must be like",
+        ),
+        (
+            "[rate_limits]\nredis = [\"redis://:too-short-secret@cache\"]\n",
+            "must be a text in quotation marks",
+        ),
         (
             "[[issuers]]\nissuer = \"i\"\naudience = \"a\"\nalgorithms = [\"HS256\"]\njwks_file = \"k\"\n",
             "HS256",

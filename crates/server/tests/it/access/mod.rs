@@ -1,10 +1,14 @@
 //! Access control over the real server: every route without the right credential, restricted callers, tokens, hold tokens,
-//! addresses behind proxies, browsers, and the rules for listening.
+//! addresses behind proxies, browsers, limits that instances share, and the rules for listening.
 
+mod events;
+mod http2;
 mod listening;
+mod redis;
 mod restrictions;
 mod routes;
 mod secrets;
+mod shared_limits;
 mod tokens;
 
 use crate::api::wire::{Answer, Call, Wire};
@@ -22,12 +26,20 @@ pub(super) fn server(dir: &tempfile::TempDir, settings: &str) -> Server {
 
 /// Sends a request, with a credential if there is one.
 #[track_caller]
-pub(super) fn ask(server: &Server, credential: Option<&str>, call: Call) -> Answer {
+pub(crate) fn ask(server: &Server, credential: Option<&str>, call: Call) -> Answer {
     let call = match credential {
-        Some(credential) => call.header("Authorization", format!("Bearer {credential}")),
+        Some(credential) => with_key(call, credential),
         None => call,
     };
-    Wire::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports()[0]))).ask(&call)
+    connect(server).ask(&call)
+}
+
+pub(crate) fn with_key(call: Call, credential: &str) -> Call {
+    call.header("Authorization", format!("Bearer {credential}"))
+}
+
+pub(crate) fn connect(server: &Server) -> Wire {
+    Wire::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports()[0])))
 }
 
 /// A new API key, with these fields besides its name and principal.

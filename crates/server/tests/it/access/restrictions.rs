@@ -4,7 +4,7 @@ use super::{ROOT, ask, id, key, reason, reserve, server, stock};
 use crate::api::wire::Call;
 use serde_json::{Value, json};
 
-const EVERYTHING: [&str; 6] = [
+pub(super) const EVERYTHING: [&str; 6] = [
     "reservations:write",
     "reservations:read",
     "inventory:read",

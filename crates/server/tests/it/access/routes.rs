@@ -1,11 +1,61 @@
 //! Every route of the route table with every kind of wrong credential.
 
-use super::{ROOT, ask, key, server};
+use super::{ROOT, ask, connect, key, server, with_key};
 use crate::api::wire::{Answer, Call};
 use crate::support::Server;
 use serde_json::json;
 use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
+
+/// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
+const SCOPES: [(&str, &str); 46] = [
+    ("PUT /v1/inventory/{sku}", "inventory:write"),
+    ("GET /v1/inventory", "inventory:read"),
+    ("GET /v1/inventory/{sku}", "inventory:read"),
+    ("GET /v1/inventory/{sku}/available", "inventory:read"),
+    ("POST /v1/availability", "inventory:read"),
+    ("POST /v1/inventory/{sku}/adjust", "inventory:write"),
+    ("DELETE /v1/inventory/{sku}", "inventory:write"),
+    ("POST /v1/inventory/{sku}/units", "inventory:write"),
+    ("GET /v1/inventory/{sku}/units", "inventory:read"),
+    ("GET /v1/inventory/{sku}/units/{unit_id}", "inventory:read"),
+    ("GET /v1/inventory/{sku}/units/{unit_id}/events", "inventory:read"),
+    ("GET /v1/inventory/{sku}/seat-map", "inventory:read"),
+    ("DELETE /v1/inventory/{sku}/units/{unit_id}", "inventory:write"),
+    ("POST /v1/inventory/{sku}/reserve", "reservations:write"),
+    ("POST /v1/reservations", "reservations:write"),
+    ("GET /v1/reservations", "reservations:read"),
+    ("GET /v1/reservations/{reservation_id}", "reservations:read"),
+    ("GET /v1/reservations/{reservation_id}/events", "reservations:read"),
+    ("PATCH /v1/reservations/{reservation_id}", "reservations:write"),
+    ("DELETE /v1/reservations/{reservation_id}", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/extend", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/transfer", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/split", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/merge", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/payment", "reservations:write"),
+    ("DELETE /v1/reservations/{reservation_id}/payment", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/confirm", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/fulfil", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/return", "reservations:write"),
+    ("POST /v1/commands", "that of each command"),
+    ("GET /v1/sale", "inventory:read"),
+    ("POST /v1/inventory/{sku}/pause", "sale:admin"),
+    ("POST /v1/inventory/{sku}/resume", "sale:admin"),
+    ("POST /v1/sale/pause", "sale:admin"),
+    ("POST /v1/sale/resume", "sale:admin"),
+    ("GET /v1/events", "events:read"),
+    ("GET /v1/events/stream", "events:read"),
+    ("POST /v1/keys", "keys:admin"),
+    ("GET /v1/keys", "keys:admin"),
+    ("GET /v1/keys/{key_id}", "keys:admin"),
+    ("POST /v1/keys/{key_id}/roll", "keys:admin"),
+    ("DELETE /v1/keys/{key_id}", "keys:admin"),
+    ("GET /openapi.json", "open"),
+    ("GET /docs", "open"),
+    ("GET /problems/{reason}", "open"),
+    ("GET /", "open"),
+];
 
 /// A request of the route, about things that do not exist.
 fn call(spec: &RouteSpec) -> Call {
@@ -72,6 +122,59 @@ fn no_route_answers_without_a_good_credential() {
         routes += 1;
     }
     assert!(routes > 30, "{routes}");
+}
+
+#[test]
+fn the_scopes_of_the_routes_are_those_that_were_written_down() {
+    let mut written: Vec<_> =
+        SCOPES.iter().map(|(route, scope)| ((*route).to_owned(), (*scope).to_owned())).collect();
+    let mut found: Vec<_> = RouteId::ALL
+        .iter()
+        .map(|id| {
+            let spec = id.spec();
+            let scope = match spec.scope {
+                RequiredScope::Open => "open",
+                RequiredScope::EachCommand => "that of each command",
+                RequiredScope::One(scope) => scope.name(),
+            };
+            (format!("{} {}", spec.method.name(), spec.path), scope.to_owned())
+        })
+        .collect();
+    written.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(written, found);
+}
+
+/// Where a body has not been read yet, nobody without a good credential makes the server read it.
+#[test]
+fn a_body_is_not_waited_for_without_the_right_to_send_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(&dir, "");
+    let reader = key(&server, "reader", &json!({ "scopes": ["inventory:read"] }));
+    let chunked = |path: &str| Call::post(path).header("Transfer-Encoding", "chunked");
+    for (call, status) in [
+        (chunked("/v1/reservations"), 401),
+        (with_key(chunked("/v1/reservations"), "wrong"), 401),
+        (with_key(chunked("/v1/reservations"), &reader), 403),
+        (with_key(chunked("/v1/nothing"), &reader), 404),
+        (with_key(chunked("/v1/inventory"), &reader), 405),
+        (with_key(chunked("/v1/reservations"), &reader).header("Expect", "100-continue"), 403),
+    ] {
+        let mut wire = connect(&server);
+        // No body follows, and the first answer is the last one.
+        wire.send(&call.head());
+        assert_eq!(wire.answer().status, status, "{call:?}");
+    }
+    // With the right, the body is asked for and read.
+    let mut wire = connect(&server);
+    let call = with_key(chunked("/v1/availability"), &reader)
+        .header("Expect", "100-continue")
+        .header("Content-Type", "application/json");
+    wire.send(&call.head());
+    assert_eq!(wire.answer().status, 100);
+    let body = json!({ "items": [{ "sku": "tea" }] }).to_string();
+    wire.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    assert_eq!(wire.answer().status, 200);
 }
 
 #[test]

@@ -169,6 +169,21 @@ fn localhost_is_an_address() {
     assert!(text(&name.stderr).contains("must be an IP address and a port like"), "{}", said(&name));
 }
 
+#[test]
+fn a_variable_sets_the_redis_of_rate_limits_beside_the_table_of_the_file() {
+    let variable = [("STOCKHOLD_RATE_LIMITS_REDIS", "redis://:secret@127.0.0.1:1")];
+    let alone = &settings("", &variable, &[])["rate_limits"];
+    assert_eq!(alone["from"], "STOCKHOLD_RATE_LIMITS_REDIS in the environment");
+    assert_eq!(alone["value"]["redis"], "(hidden)");
+    let file =
+        "[rate_limits]\nprincipal = { per_second = 1, burst = 2 }\nredis = 'redis://:secret@127.0.0.1:2'\n";
+    let both = &settings(file, &variable, &[])["rate_limits"];
+    let from = both["from"].as_str().unwrap();
+    assert!(from.contains("stockhold.toml:1 and STOCKHOLD_RATE_LIMITS_REDIS in the environment"), "{from}");
+    assert_eq!(both["value"]["principal"], json!({ "per_second": 1, "burst": 2 }));
+    assert!(!both.to_string().contains("secret"), "{both}");
+}
+
 /// Other programs set variables with our prefix: Kubernetes does for a Service named `stockhold`.
 #[test]
 fn variables_that_are_no_settings_are_ignored_with_a_warning() {

@@ -21,7 +21,7 @@ mod replays;
 mod routes;
 pub(crate) mod server;
 mod shape;
-mod streams;
+pub(crate) mod streams;
 mod tls;
 mod units;
 pub(crate) mod wire;

@@ -14,7 +14,7 @@ use std::time::Duration;
 const STREAMS: usize = 256;
 
 /// A reader of a stream.
-struct Reader {
+pub(crate) struct Reader {
     lines: BufReader<TcpStream>,
     /// What of the current chunk is still to come.
     chunk: usize,
@@ -23,10 +23,14 @@ struct Reader {
 }
 
 impl Reader {
-    /// Opens a stream and reads up to its first block, which says where it begins.
     #[track_caller]
     fn open(server: &Server, call: &Call) -> Self {
-        let mut wire = server.connect();
+        Self::over(server.connect(), call)
+    }
+
+    /// Opens a stream and reads up to its first block, which says where it begins.
+    #[track_caller]
+    pub(crate) fn over(mut wire: Wire, call: &Call) -> Self {
         wire.send(&call.bytes());
         let mut reader = Self { lines: BufReader::new(wire.into_stream()), chunk: 0, last: 0 };
         let mut head = String::new();
@@ -88,7 +92,7 @@ impl Reader {
     }
 
     /// The next event; comments are passed over.
-    fn event(&mut self) -> Option<Value> {
+    pub(crate) fn event(&mut self) -> Option<Value> {
         loop {
             let block = self.block()?;
             let field = |name: &str| block.iter().find_map(|line| line.strip_prefix(name));

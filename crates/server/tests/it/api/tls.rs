@@ -12,6 +12,10 @@ use std::time::Duration;
 const FAILED: &str = "stockhold_tls_handshakes_failed_total";
 /// Unfinished handshakes that a server keeps.
 const UNFINISHED: usize = 1_024;
+/// Handshakes that stop half-way.
+const HALF_OPEN: usize = 10_000;
+/// Files that other tests of the process have open.
+const OTHER_FILES: usize = 2_000;
 
 #[tokio::test]
 async fn both_protocols_over_both_versions() {
@@ -208,30 +212,34 @@ fn a_handshake_that_stops_half_way_is_cut() {
 
 #[tokio::test]
 async fn of_many_unfinished_handshakes_the_oldest_go() {
-    const OPENED: usize = 2_000;
-    more_files();
+    let opened = more_files();
     let tls = TlsServer::start();
     let mut streams = Vec::new();
-    for _ in 0..OPENED {
+    for _ in 0..opened {
         streams.push(half_open(&tls));
-        if streams.len() % 500 == 0 {
+        if streams.len() % 2_000 == 0 {
             tls.client().await.stock("tea", 1).await;
         }
     }
     wait_for("the oldest to be closed", || {
-        (tls.server.metric(FAILED) >= (OPENED - UNFINISHED) as u64).then_some(())
+        (tls.server.metric(FAILED) >= (opened - UNFINISHED) as u64).then_some(())
     });
     assert_eq!(rest(&mut streams[0]), b"");
     tls.client().await.stock("tea", 1).await;
     assert!(tls.server.metric("stockhold_connections") <= UNFINISHED as u64 + 1);
 }
 
-/// The test needs more open files than systems give by default.
-fn more_files() {
+/// Raises the limit on open files: the half-open handshakes that the test can have then, at most [`HALF_OPEN`].
+fn more_files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let current = Some(maximum.map_or(8_192, |maximum| maximum.min(8_192)));
-    setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+    let wanted = (HALF_OPEN + OTHER_FILES) as u64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let files = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let files = current.map_or(wanted, |current| current.max(files));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum }).unwrap();
+    let opened = HALF_OPEN.min(usize::try_from(files).unwrap() - OTHER_FILES);
+    assert!(opened > UNFINISHED + 500, "this test needs a limit of more than {files} open files");
+    opened
 }
 
 #[test]

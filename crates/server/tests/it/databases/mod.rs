@@ -12,6 +12,7 @@ mod at_the_start;
 mod changed;
 mod database_errors;
 mod halls;
+mod keys;
 mod moved;
 mod used;
 
@@ -256,6 +257,7 @@ for_every_database! {
     changed:
         two_instances_change_the_same_holds
         holds_that_want_each_others_units;
+    keys: what_one_instance_makes_and_revokes_counts_at_the_other;
     halls: seats_over_a_database_from_the_import_to_the_recount;
     used: a_sale_over_a_database_from_the_first_item_to_the_recount;
     at_the_start:

@@ -413,9 +413,9 @@ fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
 }
 
 /// The reservation that an event confirmed for an order. Events have the order of the confirms.
-fn confirmed_for_an_order(event: &Event) -> Option<&Hold> {
+fn confirmed_for_an_order(event: &Event) -> Option<(ReservationId, &Label)> {
     let Transition::Hold { change: HoldChange::Confirmed, hold, .. } = &event.transition else { return None };
-    hold.closing.as_ref().and_then(|closing| closing.order_id.as_ref()).map(|_| hold)
+    Some((hold.id, hold.closing.as_ref()?.order_id.as_ref()?))
 }
 
 /// Splits changed entries into rows to insert and rows to update.

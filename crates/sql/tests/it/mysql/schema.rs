@@ -109,11 +109,13 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                  INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '', seq % 3,
                      IF(seq % 3, UNHEX(MD5(seq)), NULL), 1, '' FROM seq_1_to_20000;
                  INSERT INTO stockhold_unit_counters SELECT 'default', seq, seq % 64, 1, 1, 1, 0, 0, 1, seq FROM seq_1_to_20000;
+                 INSERT INTO stockhold_records SELECT 'api_key', seq, 1, '' FROM seq_1_to_20000;
                  INSERT INTO stockhold_events SELECT seq, 1, seq, '' FROM seq_1_to_20000",
             );
             bench.session.texts(
                 "ANALYZE TABLE stockhold_items, stockhold_holds, stockhold_active_lines, stockhold_keys, stockhold_events,
-                 stockhold_hold_histories, stockhold_hold_skus, stockhold_hold_orders, stockhold_units, stockhold_unit_counters",
+                 stockhold_hold_histories, stockhold_hold_skus, stockhold_hold_orders, stockhold_units,
+                 stockhold_unit_counters, stockhold_records",
             );
         }
         for plan in [2, 40, ROWS].into_iter().flat_map(plans) {
