@@ -203,6 +203,7 @@ fn of_stock() -> Value {
                 }),
             ),
             maybe("reason", label("When adjusted: why.")),
+            maybe("supply_id", label("When adjusted for a delivery that arrived: which.")),
             maybe("units", array(named("NewUnit"), 1, usize::MAX, "When units were added: which.")),
             maybe("unit_ids", array(label("A unit's id."), 1, usize::MAX, "When units were retired: which.")),
             always("item", named("Item")),

@@ -90,6 +90,8 @@ pub struct Event {
     pub returned: Vec<MovedLine>,
     /// By how much an adjustment moved the total.
     pub delta: Option<i64>,
+    /// The expected delivery that arrived by the adjustment.
+    pub supply_id: Option<String>,
     /// Units that came to the item.
     #[serde(default)]
     pub units: Vec<NewUnit>,

@@ -425,6 +425,7 @@ fn what_many_items_have() {
     let answer: Answer = wire.ask(&Call::post("/v1/availability").json(&items));
     let one = |location: &str, available: u64, held: u64, sequence: u64| {
         json!({ "sku_id": "tea", "sku": "tea", "location": location, "available": available,
+                "available_now": available,
                 "active_reservations": u64::from(held > 0), "held_units": held, "sequence": sequence, "as_of": TIME })
     };
     let like = json!({ "items": [

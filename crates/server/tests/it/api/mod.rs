@@ -19,6 +19,7 @@ mod protocol;
 mod refusals;
 mod replays;
 mod routes;
+mod sale_terms;
 pub(crate) mod server;
 mod shape;
 pub(crate) mod streams;

@@ -67,7 +67,7 @@ fn an_item_from_its_making_on() {
     let made = json!({
         "sku": "tea", "location": "default", "mode": "counted", "total_units": 10, "confirmed_sold": 0,
         "fulfilled_units": 0, "unfulfilled_units": 0, "on_hand": 10, "held_units": 0, "held_under_payment": 0,
-        "safety_stock": 2, "available": 8, "active_reservations": 0, "paused": false, "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
+        "safety_stock": 2, "oversell_allowance": 0, "backordered": 0, "available": 8, "available_now": 8, "active_reservations": 0, "paused": false, "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
         "created_at": TIME, "updated_at": TIME, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
     });
     assert_like(&created.json(), &made);
@@ -75,20 +75,20 @@ fn an_item_from_its_making_on() {
 
     let more = with(
         &made,
-        &json!({ "total_units": 20, "on_hand": 20, "available": 18, "sequence": 2, "version": first + 1 }),
+        &json!({ "total_units": 20, "on_hand": 20, "available": 18, "available_now": 18, "sequence": 2, "version": first + 1 }),
     );
     let call = Call::put(path).header("If-Match", tag(first)).json(&json!({ "total_units": 20 }));
     check(wire, &call, 200, &[("etag", &tag(first + 1))], &more);
     let less = with(
         &more,
-        &json!({ "total_units": 15, "on_hand": 15, "available": 13, "sequence": 3, "version": first + 2 }),
+        &json!({ "total_units": 15, "on_hand": 15, "available": 13, "available_now": 13, "sequence": 3, "version": first + 2 }),
     );
     let call = Call::post("/v1/inventory/tea/adjust").json(&json!({ "delta": -5, "reason": "broken" }));
     check(wire, &call, 200, &[("etag", &tag(first + 2))], &less);
     check(wire, &Call::get(path), 200, &[("etag", &tag(first + 2))], &less);
 
     let available = json!({
-        "sku_id": "tea", "sku": "tea", "location": "default", "available": 13, "active_reservations": 0,
+        "sku_id": "tea", "sku": "tea", "location": "default", "available": 13, "available_now": 13, "active_reservations": 0,
         "held_units": 0, "sequence": 3, "as_of": TIME,
     });
     check(wire, &Call::get("/v1/inventory/tea/available"), 200, &[], &available);
@@ -99,7 +99,7 @@ fn an_item_from_its_making_on() {
     let like = with(
         &made,
         &json!({
-            "sku": "cup", "total_units": 1, "on_hand": 1, "safety_stock": 0, "available": 1, "default_ttl_seconds": null,
+            "sku": "cup", "total_units": 1, "on_hand": 1, "safety_stock": 0, "available": 1, "available_now": 1, "default_ttl_seconds": null,
             "max_hold_seconds": null, "metadata": null,
         }),
     );
