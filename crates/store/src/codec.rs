@@ -25,6 +25,8 @@ pub use write::{put_event, put_hold, put_item, put_key_record, put_record, put_t
 pub const EVENT_VERSION: u8 = 2;
 
 #[cfg(test)]
+mod any;
+#[cfg(test)]
 mod integer_tests;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use crate::state::{Scope, State};
 use crate::time::Instant;
 
 /// The refusal of a request because the sale of an item to which it adds units is paused, has not started or has ended at
-/// this instant, or at the clocks of its items if they are later. Items that do not exist are passed over.
+/// this instant, or at the clocks of its items if they are later. Items that do not exist are ignored.
 pub(super) fn refusal_of_sale<S: State>(
     context: &CommandContext<'_, S>,
     request: &Request<'_>,

@@ -63,7 +63,7 @@ pub(super) fn details(reader: &mut Reader<'_>) -> Result<HoldDetails, DecodeErro
             MERGED_INTO => details.merged_into = id(reader)?,
             REPLACES => details.replaces = id(reader)?,
             REPLACED_BY => details.replaced_by = id(reader)?,
-            TRANSFERS => details.transfers = reader.u32()?,
+            TRANSFERS => details.transfers = reader.positive_u32()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -84,7 +84,7 @@ pub(super) fn line_details(reader: &mut Reader<'_>) -> Result<LineDetails, Decod
     let mut details = LineDetails::default();
     reader.fields(|reader, tag| {
         match tag {
-            BACKORDERED => details.backordered = reader.u32()?,
+            BACKORDERED => details.backordered = reader.positive_u32()?,
             PROMISED_AT => details.promised_at = Some(reader.instant()?),
             _ => return Ok(false),
         }

@@ -104,6 +104,17 @@ impl<'a> Reader<'a> {
         u32::try_from(self.u64()?).map_err(|_| self.bad("small integer"))
     }
 
+    /// Reads a number whose field is left out when it is 0.
+    pub(super) fn positive(&mut self) -> Read<u64> {
+        let number = self.u64()?;
+        if number > 0 { Ok(number) } else { Err(self.bad("number of an optional field")) }
+    }
+
+    /// [`Self::positive`] of at most 32 bits.
+    pub(super) fn positive_u32(&mut self) -> Read<u32> {
+        u32::try_from(self.positive()?).map_err(|_| self.bad("small integer"))
+    }
+
     pub(super) fn i64(&mut self) -> Read<i64> {
         let zigzag = self.u64()?;
         Ok((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
@@ -359,11 +370,11 @@ fn line(reader: &mut Reader<'_>) -> Read<Line> {
     reader.fields(|reader, tag| {
         match tag {
             1 => line.units = Some(Arc::new(units::line_units(reader)?)),
-            2 => line.fulfilled = reader.u32()?,
+            2 => line.fulfilled = reader.positive_u32()?,
             3 => line.details = Some(Box::new(line_details(reader)?)),
             _ => return Ok(false),
         }
-        Ok(tag != 2 || line.fulfilled > 0)
+        Ok(true)
     })?;
     Ok(line)
 }

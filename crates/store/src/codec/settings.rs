@@ -62,8 +62,8 @@ pub fn settings(reader: &mut Reader<'_>) -> Result<Settings, DecodeError> {
             MAX_HOLD => settings.max_hold = Some(reader.seconds()?),
             METADATA => settings.metadata = Some(reader.shared_text()?),
             MAX_PAYMENT => settings.max_payment = Some(reader.seconds()?),
-            SAFETY_STOCK => settings.safety_stock = above_zero(reader)?,
-            OVERSELL_ALLOWANCE => settings.oversell_allowance = above_zero(reader)?,
+            SAFETY_STOCK => settings.safety_stock = reader.positive()?,
+            OVERSELL_ALLOWANCE => settings.oversell_allowance = reader.positive()?,
             SALE_STARTS_AT => settings.sale_starts_at = Some(reader.instant()?),
             SALE_ENDS_AT => settings.sale_ends_at = Some(reader.instant()?),
             INCOMING => settings.incoming = supplies(reader)?,
@@ -72,11 +72,6 @@ pub fn settings(reader: &mut Reader<'_>) -> Result<Settings, DecodeError> {
         Ok(true)
     })?;
     Ok(settings)
-}
-
-fn above_zero(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
-    let units = reader.u64()?;
-    if units > 0 { Ok(units) } else { Err(reader.bad("units")) }
 }
 
 fn supplies(reader: &mut Reader<'_>) -> Result<Box<[Supply]>, DecodeError> {
