@@ -1,6 +1,7 @@
 //! The kinds of commands and their properties: one table for stores, metrics and tests.
 
-use crate::command::{Basket, Command};
+use crate::basket::Basket;
+use crate::command::Command;
 use crate::id::ReservationId;
 use crate::item::ItemKey;
 use crate::state::Scope;

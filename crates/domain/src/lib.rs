@@ -26,6 +26,7 @@ mod unit;
 
 mod unit_selection;
 
+mod basket;
 mod command;
 mod command_kind;
 mod outcome;
@@ -39,11 +40,12 @@ mod state;
 
 mod decide;
 
+pub use basket::{Basket, BasketError, RequestedLine};
 pub use command::{
-    AddUnits, AdjustStock, Amend, Basket, BasketError, ClosePayment, Command, Confirm, DeleteItem, Envelope,
-    Extend, Fulfil, Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit, OpenPayment, Origin,
-    Patch, Precondition, Release, RequestedLine, Reserve, RetireUnit, Return, ReturnFrom, SaleSelection,
-    SetRecord, SetSale, SetStock, ShelfCount, Split, Trace, Transfer,
+    AddUnits, AdjustStock, Amend, ClosePayment, Command, Confirm, DeleteItem, Envelope, Extend, Fulfil,
+    Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit, OpenPayment, Origin, Patch,
+    Precondition, Release, Reserve, RetireUnit, Return, ReturnFrom, SaleSelection, SetRecord, SetSale,
+    SetStock, ShelfCount, Split, Trace, Transfer,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};

@@ -6,7 +6,8 @@ use super::hold::{change_hold, done, ended, expire, next_versions, open_for_chan
 use super::reserve::{line_units, validate_lines};
 use super::sale_state::refusal_of_sale;
 use super::{CommandContext, DecideError, backorder};
-use crate::command::{Amend, Basket};
+use crate::basket::Basket;
+use crate::command::Amend;
 use crate::event::{HoldChange, LineChange};
 use crate::hold::{Hold, HoldTerms, Line, OptionalTerms, ReserveTerms, Status};
 use crate::item::Mode;

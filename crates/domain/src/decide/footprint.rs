@@ -1,7 +1,8 @@
 //! The resources that a command may touch, as far as they are known before it is decided.
 
 use super::reacquire::basket_of;
-use crate::command::{Basket, Command, Envelope, IfExpired, RequestedLine, SaleSelection};
+use crate::basket::{Basket, RequestedLine};
+use crate::command::{Command, Envelope, IfExpired, SaleSelection};
 use crate::event::KeyTarget;
 use crate::hold::{Line, Status};
 use crate::id::ReservationId;

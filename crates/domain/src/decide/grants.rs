@@ -4,7 +4,8 @@
 use super::hold::expire;
 use super::units::{Offer, due_holders, offer};
 use super::{CommandContext, DecideError};
-use crate::command::{Basket, Fulfilment, RequestedLine};
+use crate::basket::{Basket, RequestedLine};
+use crate::command::Fulfilment;
 use crate::hold::Line;
 use crate::item::{Item, Mode};
 use crate::label::Label;
