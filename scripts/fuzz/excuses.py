@@ -13,6 +13,7 @@ from hooks import known
 
 LONG = "é" * 65
 SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
+SUPPLY = {"supply_id": "po-1", "quantity": 1, "available_from": "2030-01-01T00:00:00Z"}
 REFUSED = [
     ("PUT", "inventory/new", {}),
     ("PUT", "inventory/tea", {"on_hand": 1, "total_units": 1}),
@@ -20,6 +21,11 @@ REFUSED = [
     ("PUT", "inventory/tea", {"on_hand": 1_000_000_000_000, "fulfilled_units_seen": 1}),
     ("POST", "reservations/00000000-0000-7000-8000-000000000000/merge", {"from": ["00000000-0000-7000-8000-000000000000"]}),
     ("PUT", "inventory/seats", {"mode": "units", "total_units": 1}),
+    ("PUT", "inventory/hall", {"oversell_allowance": 1}),
+    ("PUT", "inventory/hall", {"incoming": [SUPPLY]}),
+    ("PUT", "inventory/tea", {"incoming": [SUPPLY, SUPPLY]}),
+    ("PUT", "inventory/tea", {"sale_starts_at": "2030-01-02T00:00:00Z", "sale_ends_at": "2030-01-01T00:00:00Z"}),
+    ("POST", "inventory/tea/adjust", {"delta": -1, "reason": "back", "supply_id": "po-88"}),
     ("PUT", "inventory/new", {"total_units": 1, "metadata": {"a": "b" * 2100}}),
     ("POST", "inventory/tea/adjust", {"delta": 9007199254740991, "reason": "more"}),
     ("POST", "inventory/hall/units", {"units": [SEAT]}),

@@ -42,6 +42,11 @@ NOT_IN_A_SCHEMA = [
     (r"/total_units", r"is missing: a new item has to say how many units there are"),
     # An item whose units have ids has the total that follows from them.
     (r"/total_units", r"must be left out if units have ids: they are added one by one"),
+    (r"/(oversell_allowance|incoming)", r"must be left out if units have ids: a unit that is not there can't be sold"),
+    # Deliveries and the sale window.
+    (r"/incoming/\d+/supply_id", r"must not occur twice"),
+    (r"/sale_ends_at", r"must be after `sale_starts_at`"),
+    (r"/delta", r"must be at least 1 for a delivery that arrived"),
     # A count of the shelf.
     (r"/on_hand", r"must be left out beside `total_units`"),
     (r"/on_hand", r"must be at most \d+, together with `fulfilled_units_seen`"),
