@@ -51,7 +51,8 @@ impl Client {
                     let (id, before) = (id.clone(), known.deadline);
                     *payment = Some(KnownPayment { id, state: WindowState::Closed, until: None, before });
                 }
-                (_, None) => {}
+                // A payment whose window was closed did not pay.
+                (payment, None) => *payment = None,
             }
             self.sold.push(at);
         }
