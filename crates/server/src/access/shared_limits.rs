@@ -55,7 +55,10 @@ impl SharedLimits {
         );
         metrics::describe_counter!(
             FAILURES,
-            "Checks of a rate limit that Redis did not answer within 20 ms, or answered with an error"
+            format!(
+                "Checks of a rate limit that Redis did not answer within {} ms, or answered with an error",
+                CHECK_TIMEOUT.as_millis()
+            )
         );
         metrics::gauge!(CONNECTED).set(0.0);
         metrics::counter!(FAILURES).increment(0);
