@@ -1,6 +1,5 @@
-//! The commands of the rules. An envelope carries what a pure function cannot make: ids, the digests of the
-//! idempotency key and of the request, and the caller. Invalid combinations have no representation where that is
-//! possible.
+//! The commands of the rules. An envelope carries what a pure function cannot make: ids, the digests of the idempotency key and of the
+//! request, and the caller. Invalid combinations have no representation where that is possible.
 
 use crate::basket::Basket;
 use crate::event::Disposition;
@@ -8,10 +7,13 @@ use crate::hold::ReserveTerms;
 use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
 use crate::item::{ItemKey, Mode, Supply};
 use crate::label::Label;
+use crate::limit::LimitTerms;
+use crate::pool::PoolTerms;
 use crate::record::{RecordChange, RecordKey, RecordValue};
 use crate::state::Scope;
 use crate::time::{Instant, Seconds};
 use crate::unit::Attributes;
+use crate::unit_selection::PoolSelection;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -117,10 +119,20 @@ pub enum Command {
     RetireUnit(RetireUnit),
     /// Pause or resume a sale.
     SetSale(SetSale),
-    /// Expire due holds, at most as many as one batch may.
+    /// Expire due holds and release due pools, at most as many as one batch may.
     Sweep,
     /// Create, change or delete a record.
     SetRecord(SetRecord),
+    /// Create or replace a limit.
+    SetLimit(SetLimit),
+    /// Delete a limit.
+    DeleteLimit(DeleteLimit),
+    /// Create or replace a pool of an item.
+    SetPool(SetPool),
+    /// Delete a pool of an item.
+    DeletePool(DeletePool),
+    /// Put units with ids into a pool of their item, or take them out of it.
+    SetUnitPool(SetUnitPool),
 }
 
 /// See [`Command::Reserve`].
@@ -134,6 +146,8 @@ pub struct Reserve {
     pub fulfilment: Fulfilment,
     /// Who the hold is for, and the caller's descriptive fields.
     pub terms: ReserveTerms,
+    /// Whether limits are passed by. Their counters count the units all the same.
+    pub override_limits: bool,
 }
 
 /// What happens to a line for which too little stock is available.
@@ -157,6 +171,8 @@ pub struct Confirm {
     pub payment_id: Option<Label>,
     /// What happens when the reservation has expired.
     pub if_expired: IfExpired,
+    /// Whether limits are passed by when the units are taken again.
+    pub override_limits: bool,
 }
 
 /// What a confirm does when the reservation has expired.
@@ -200,6 +216,8 @@ pub struct Amend {
     pub ttl: Option<Seconds>,
     /// The caller's own data.
     pub metadata: Patch<Arc<str>>,
+    /// Whether limits are passed by.
+    pub override_limits: bool,
     /// The precondition on the version of the reservation.
     pub expected: Option<Precondition>,
 }
@@ -215,6 +233,8 @@ pub struct Transfer {
     pub customer_id: Patch<Label>,
     /// The buyer's session.
     pub session_id: Patch<Label>,
+    /// Whether limits are passed by.
+    pub override_limits: bool,
     /// The precondition on the version of the reservation.
     pub expected: Option<Precondition>,
 }
@@ -237,6 +257,8 @@ pub struct Merge {
     pub id: ReservationId,
     /// The reservations that give their lines and end: 1 to [`crate::limits::MERGE_SOURCES`], each once and not `id`.
     pub from: Box<[ReservationId]>,
+    /// Whether limits are passed by.
+    pub override_limits: bool,
     /// The precondition on the version of the reservation `id`.
     pub expected: Option<Precondition>,
 }
@@ -361,6 +383,8 @@ pub struct SetStock {
     pub max_hold: Patch<Seconds>,
     /// Units that may be held and sold beyond the total.
     pub oversell_allowance: Option<u64>,
+    /// Whether a gate in front of the store may refuse its reserves. Cleared is `false`.
+    pub gated: Patch<bool>,
     /// How long payment windows may keep a hold.
     pub max_payment: Patch<Seconds>,
     /// When the sale begins.
@@ -481,6 +505,79 @@ pub struct SetSale {
     pub paused: bool,
     /// Why.
     pub reason: Option<Label>,
+}
+
+/// See [`Command::SetLimit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetLimit {
+    /// Which limit.
+    pub id: Label,
+    /// What it says afterwards.
+    pub terms: LimitTerms,
+    /// The precondition on its version.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::DeleteLimit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteLimit {
+    /// Which limit.
+    pub id: Label,
+    /// The precondition on its version.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::SetPool`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetPool {
+    /// Which item.
+    pub item: ItemKey,
+    /// Which pool.
+    pub pool: Label,
+    /// Units that are set aside afterwards. `None` exactly where units have ids: such units are put into a pool by id.
+    pub allocated: Option<u64>,
+    /// Whether a reserve that names the pool gets general stock when the pool is empty.
+    pub fallback: bool,
+    /// When the pool is released.
+    pub releases_at: Option<Instant>,
+    /// How long nothing is drawn before the pool is released.
+    pub idle_release: Option<Seconds>,
+    /// The precondition on the version of the item.
+    pub expected: Option<Precondition>,
+}
+
+impl SetPool {
+    /// What the pool is afterwards, with this many units.
+    pub fn terms(&self, allocated: u64) -> PoolTerms {
+        let Self { fallback, releases_at, idle_release, .. } = *self;
+        PoolTerms { allocated, fallback, releases_at, idle_release }
+    }
+}
+
+/// See [`Command::DeletePool`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletePool {
+    /// Which item.
+    pub item: ItemKey,
+    /// Which pool.
+    pub pool: Label,
+    /// The precondition on the version of the item.
+    pub expected: Option<Precondition>,
+}
+
+/// See [`Command::SetUnitPool`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetUnitPool {
+    /// Which item.
+    pub item: ItemKey,
+    /// Which pool. Units that are put into it create it if the item does not have it.
+    pub pool: Label,
+    /// Whether the units are put into the pool. Otherwise those of them that are in it become general stock.
+    pub puts_in: bool,
+    /// Which units.
+    pub units: PoolSelection,
+    /// The precondition on the version of the item.
+    pub expected: Option<Precondition>,
 }
 
 /// See [`Command::SetRecord`].

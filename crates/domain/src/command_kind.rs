@@ -49,11 +49,21 @@ pub enum CommandKind {
     Sweep,
     /// See [`Command::SetRecord`].
     SetRecord,
+    /// See [`Command::SetLimit`].
+    SetLimit,
+    /// See [`Command::DeleteLimit`].
+    DeleteLimit,
+    /// See [`Command::SetPool`].
+    SetPool,
+    /// See [`Command::DeletePool`].
+    DeletePool,
+    /// See [`Command::SetUnitPool`].
+    SetUnitPool,
 }
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
@@ -74,6 +84,11 @@ impl CommandKind {
         Self::SetSale,
         Self::Sweep,
         Self::SetRecord,
+        Self::SetLimit,
+        Self::DeleteLimit,
+        Self::SetPool,
+        Self::DeletePool,
+        Self::SetUnitPool,
     ];
 
     /// The name in metrics and in the scope of idempotency keys.
@@ -99,6 +114,11 @@ impl CommandKind {
             Self::SetSale => "set_sale",
             Self::Sweep => "sweep",
             Self::SetRecord => "set_record",
+            Self::SetLimit => "set_limit",
+            Self::DeleteLimit => "delete_limit",
+            Self::SetPool => "set_pool",
+            Self::DeletePool => "delete_pool",
+            Self::SetUnitPool => "set_unit_pool",
         }
     }
 
@@ -120,7 +140,16 @@ impl CommandKind {
             | Self::AdjustStock
             | Self::DeleteItem
             | Self::SetRecord => true,
-            Self::SetStock | Self::AddUnits | Self::RetireUnit | Self::SetSale | Self::Sweep => false,
+            Self::SetStock
+            | Self::AddUnits
+            | Self::RetireUnit
+            | Self::SetSale
+            | Self::Sweep
+            | Self::SetLimit
+            | Self::DeleteLimit
+            | Self::SetPool
+            | Self::DeletePool
+            | Self::SetUnitPool => false,
         }
     }
 }
@@ -149,6 +178,11 @@ impl Command {
             Self::SetSale(_) => CommandKind::SetSale,
             Self::Sweep => CommandKind::Sweep,
             Self::SetRecord(_) => CommandKind::SetRecord,
+            Self::SetLimit(_) => CommandKind::SetLimit,
+            Self::DeleteLimit(_) => CommandKind::DeleteLimit,
+            Self::SetPool(_) => CommandKind::SetPool,
+            Self::DeletePool(_) => CommandKind::DeletePool,
+            Self::SetUnitPool(_) => CommandKind::SetUnitPool,
         }
     }
 
@@ -174,7 +208,43 @@ impl Command {
             | Self::RetireUnit(_)
             | Self::SetSale(_)
             | Self::Sweep
-            | Self::SetRecord(_) => None,
+            | Self::SetRecord(_)
+            | Self::SetLimit(_)
+            | Self::DeleteLimit(_)
+            | Self::SetPool(_)
+            | Self::DeletePool(_)
+            | Self::SetUnitPool(_) => None,
+        }
+    }
+
+    /// Whether the command passes limits by.
+    pub const fn overrides_limits(&self) -> bool {
+        match self {
+            Self::Reserve(command) => command.override_limits,
+            Self::Confirm(command) => command.override_limits,
+            Self::Amend(command) => command.override_limits,
+            Self::Transfer(command) => command.override_limits,
+            Self::Merge(command) => command.override_limits,
+            Self::Release(_)
+            | Self::Extend(_)
+            | Self::Split(_)
+            | Self::OpenPayment(_)
+            | Self::ClosePayment(_)
+            | Self::Fulfil(_)
+            | Self::Return(_)
+            | Self::SetStock(_)
+            | Self::AdjustStock(_)
+            | Self::DeleteItem(_)
+            | Self::AddUnits(_)
+            | Self::RetireUnit(_)
+            | Self::SetSale(_)
+            | Self::Sweep
+            | Self::SetRecord(_)
+            | Self::SetLimit(_)
+            | Self::DeleteLimit(_)
+            | Self::SetPool(_)
+            | Self::DeletePool(_)
+            | Self::SetUnitPool(_) => false,
         }
     }
 
@@ -200,7 +270,12 @@ impl Command {
             | Self::AddUnits(_)
             | Self::RetireUnit(_)
             | Self::SetSale(_)
-            | Self::SetRecord(_) => None,
+            | Self::SetRecord(_)
+            | Self::SetLimit(_)
+            | Self::DeleteLimit(_)
+            | Self::SetPool(_)
+            | Self::DeletePool(_)
+            | Self::SetUnitPool(_) => None,
         }
     }
 
@@ -213,6 +288,9 @@ impl Command {
             Self::DeleteItem(delete) => Some(&delete.item),
             Self::AddUnits(add) => Some(&add.item),
             Self::RetireUnit(retire) => Some(&retire.item),
+            Self::SetPool(set) => Some(&set.item),
+            Self::DeletePool(delete) => Some(&delete.item),
+            Self::SetUnitPool(set) => Some(&set.item),
             Self::SetSale(set) => match &set.scope {
                 Scope::Item(item) => Some(item),
                 Scope::Everything | Scope::Location(_) => None,
@@ -230,7 +308,9 @@ impl Command {
             | Self::Fulfil(_)
             | Self::Return(_)
             | Self::Sweep
-            | Self::SetRecord(_) => None,
+            | Self::SetRecord(_)
+            | Self::SetLimit(_)
+            | Self::DeleteLimit(_) => None,
         }
     }
 }

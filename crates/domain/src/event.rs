@@ -6,11 +6,13 @@ use crate::hold::{Hold, Line, PaymentState, Status};
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
 use crate::item::{Item, ItemKey, StockCounters};
 use crate::label::Label;
+use crate::limit::{CounterKey, Limit, LimitCounter};
 use crate::limits::RECORD_BYTES_PER_LINE;
+use crate::pool::{Pools, PoolsAfter};
 use crate::record::{Record, RecordChange, RecordKey};
 use crate::state::Scope;
 use crate::time::Instant;
-use crate::unit::{LineUnit, Unit};
+use crate::unit::{LineUnit, PooledUnit, Unit};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -42,6 +44,8 @@ pub enum Transition {
         hold: Hold,
         /// The counters of the items of its lines after it, in the order of the lines.
         figures: Box<[StockCounters]>,
+        /// What it did to limits; absent when none concerns it.
+        limits: Option<Box<LimitEffects>>,
     },
     /// An item was created or changed by an operator.
     Stock {
@@ -58,6 +62,11 @@ pub enum Transition {
         paused: bool,
         /// The reason that the caller gave.
         reason: Option<Label>,
+    },
+    /// A limit was created, replaced or deleted.
+    Limit {
+        /// The limit after it.
+        limit: Limit,
     },
     /// A record was created, changed or deleted.
     Record {
@@ -78,12 +87,33 @@ impl Transition {
             }
             Self::Stock { change: StockChange::UnitsAdded(units), .. } => units.len() as u64,
             Self::Stock { change: StockChange::UnitsRetired(units), .. } => units.len() as u64,
+            Self::Stock { change: StockChange::UnitsPooled { units, .. }, .. } => units.len() as u64,
             Self::Stock { .. } | Self::Sale { .. } => 0,
+            Self::Limit { limit } => limit.terms.as_ref().map_or(0, |terms| terms.targets.len() as u64),
             Self::Record { record, .. } => record
                 .value
                 .as_ref()
                 .map_or(0, |value| (value.as_bytes().len() / RECORD_BYTES_PER_LINE) as u64),
         }
+    }
+}
+
+/// What a change of a reservation did to limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitEffects {
+    /// The counters that moved, after it, in order of their keys.
+    pub counters: Box<[(CounterKey, LimitCounter)]>,
+    /// The limits that were passed by and would have refused it, in order of their ids.
+    pub overridden: Box<[Label]>,
+    /// The pools of those items whose pools it moved, after it, in order of its lines.
+    pub pools: Box<[PoolsAfter]>,
+}
+
+impl LimitEffects {
+    /// The pools of the item of the line with this number after the change, if it moved them.
+    pub fn pools_of(&self, line: usize) -> Option<&Pools> {
+        let moved = self.pools.iter().find(|moved| usize::try_from(moved.line) == Ok(line));
+        moved.map(|moved| &moved.pools)
     }
 }
 
@@ -371,6 +401,28 @@ pub enum StockChange {
     UnitsRetired(Arc<[Label]>),
     /// The item itself went: the event has the last that was known of it.
     Deleted,
+    /// A pool was created or replaced.
+    PoolSet {
+        /// Which pool.
+        pool: Label,
+    },
+    /// A pool was deleted. Its free units went to general sale.
+    PoolDeleted {
+        /// Which pool.
+        pool: Label,
+    },
+    /// A pool was released, because its time came. Its free units went to general sale.
+    PoolReleased {
+        /// Which pool.
+        pool: Label,
+    },
+    /// Free units with ids were put into a pool or taken out of one.
+    UnitsPooled {
+        /// The pool that they are in now; `None` if they are general stock.
+        pool: Option<Label>,
+        /// The units, each once.
+        units: Arc<[PooledUnit]>,
+    },
 }
 
 /// An idempotency key that was used. It is committed together with its effect.

@@ -3,7 +3,9 @@
 use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
 use crate::label::Label;
+use crate::limit::{LineCount, Subject, SubjectKind};
 use crate::limits::RELATED_RESERVATIONS;
+use crate::pool::PoolDraw;
 use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
@@ -51,6 +53,11 @@ pub struct LineDetails {
     pub backordered: u32,
     /// When the expected deliveries cover the backorder, as far as it was known when the line got its latest backordered units.
     pub promised_at: Option<Instant>,
+    /// The counters of limits that count units of the line, each once. A counter of an ended generation counts nothing more.
+    pub counted: Vec<LineCount>,
+    /// Units that were drawn from pools, each pool once and in order of their names; the others are general stock. Returned units are not
+    /// among them.
+    pub draws: Vec<PoolDraw>,
 }
 
 impl LineDetails {
@@ -63,7 +70,8 @@ impl LineDetails {
 impl Line {
     /// Its details, which may all be absent.
     pub fn details(&self) -> &LineDetails {
-        const NONE: &LineDetails = &LineDetails { backordered: 0, promised_at: None };
+        const NONE: &LineDetails =
+            &LineDetails { backordered: 0, promised_at: None, counted: Vec::new(), draws: Vec::new() };
         self.details.as_deref().unwrap_or(NONE)
     }
 
@@ -105,6 +113,20 @@ pub struct ReserveTerms {
 }
 
 impl ReserveTerms {
+    /// For whom a limit of this kind counts the reservation. `None` when the limit is per customer and no customer is named.
+    pub fn subject(&self, per: Option<SubjectKind>) -> Option<Subject> {
+        match per {
+            None => Some(Subject::Everyone),
+            Some(SubjectKind::Owner) => Some(Subject::Owner(self.owner_id.clone())),
+            Some(SubjectKind::Customer) => self.optional.as_ref()?.customer_id.clone().map(Subject::Customer),
+        }
+    }
+
+    /// The pool that lines draw from.
+    pub fn pool(&self) -> Option<&Label> {
+        self.optional.as_ref()?.pool.as_ref()
+    }
+
     /// Terms with an owner; `optional` is dropped when it is empty.
     pub fn new(owner_id: Label, optional: OptionalTerms) -> Self {
         let optional = (optional != OptionalTerms::default()).then(|| Box::new(optional));
@@ -112,11 +134,13 @@ impl ReserveTerms {
     }
 }
 
-/// The optional terms of a reservation. The rules store them and never read them.
+/// The optional terms of a reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionalTerms {
     /// Sales channel.
     pub channel: Option<Label>,
+    /// The pool that its lines draw from before general stock.
+    pub pool: Option<Label>,
     /// The buyer.
     pub customer_id: Option<Label>,
     /// The buyer's session.

@@ -50,9 +50,20 @@ impl HoldTimes {
 }
 
 impl HoldLimits {
+    /// How long a hold on an item lasts whose request names no time.
+    pub fn default_hold(&self, item: &Item) -> Seconds {
+        let times = self.of_item(item);
+        times.default_ttl.min(times.max_hold)
+    }
+
     /// The times of the service.
     pub(crate) fn of_service(&self) -> HoldTimes {
         HoldTimes { default_ttl: self.default_ttl, max_hold: self.max_hold, max_payment: self.max_payment }
+    }
+
+    /// The longest hold on an item.
+    pub fn max_hold_of(&self, item: &Item) -> Seconds {
+        self.of_item(item).max_hold
     }
 
     /// The times of an item. The nearest setting wins: item, location, service.

@@ -69,6 +69,10 @@ pub fn bucket_of(item: &ItemKey) -> u16 {
     bucket
 }
 
+/// The parameters of the 128-bit FNV-1a hash (draft-eastlake-fnv).
+const FNV_128_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+const FNV_128_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+
 impl ReservationId {
     /// Makes an id from the time, random bits and the first item's bucket.
     pub fn new(now: Instant, random: u128, bucket: u16) -> Self {
@@ -104,6 +108,15 @@ impl EventId {
     /// the event's id is derived from the reservation's id.
     pub const fn of_expiry(id: ReservationId) -> Self {
         Self(id.0 ^ EXPIRY)
+    }
+
+    /// The id of an event that releases a pool of an item, which then has this version. One command may release many pools.
+    pub fn of_pool_release(at: Instant, item: &ItemKey, version: u64) -> Self {
+        let bytes = item.location().bytes().chain([0]).chain(item.sku().bytes()).chain(version.to_be_bytes());
+        Self::new(
+            at,
+            bytes.fold(FNV_128_OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(FNV_128_PRIME)),
+        )
     }
 
     /// The id of a command's further event with this number; 0 gives this id. A command with several events gets one id

@@ -1,74 +1,13 @@
-//! An item: its key, its counters and its settings. These are plain values. The rules in `decide` change them.
+//! An item: its counters and its settings. These are plain values. The rules in `decide` change them.
 
 use crate::event::CounterEffect;
-use crate::label::{Label, LabelError};
+use crate::label::Label;
+use crate::pool::Pools;
 use crate::time::{Instant, Seconds};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::cmp::Ordering;
-use core::fmt;
-use core::hash::{Hash, Hasher};
 
-/// The key of an item: a (location, SKU) pair. Clones share the text.
-#[derive(Clone)]
-pub struct ItemKey(Arc<(Box<str>, Box<str>)>);
-
-impl ItemKey {
-    /// From two labels.
-    pub fn new(location: &Label, sku: &Label) -> Self {
-        Self(Arc::new((location.as_str().into(), sku.as_str().into())))
-    }
-
-    /// From two texts, which are checked as labels are.
-    pub fn from_texts(location: &str, sku: &str) -> Result<Self, LabelError> {
-        Label::check(location)?;
-        Label::check(sku)?;
-        Ok(Self(Arc::new((location.into(), sku.into()))))
-    }
-
-    /// Where it is stocked.
-    pub fn location(&self) -> &str {
-        &self.0.0
-    }
-
-    /// What is sold.
-    pub fn sku(&self) -> &str {
-        &self.0.1
-    }
-}
-
-impl PartialEq for ItemKey {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.sku() == other.sku() && self.location() == other.location())
-    }
-}
-
-impl Eq for ItemKey {}
-
-impl PartialOrd for ItemKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ItemKey {
-    /// By location, then SKU.
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.cmp(&other.0)
-    }
-}
-
-impl Hash for ItemKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl fmt::Debug for ItemKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}@{:?}", self.sku(), self.location())
-    }
-}
+pub use crate::item_key::ItemKey;
 
 /// Whether the units of an item have ids. It never changes once the item exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,13 +55,13 @@ impl StockCounters {
     }
 
     /// Units that are left of `units` after what is sold, held and kept back.
-    fn free_of(&self, units: u64, safety_stock: u64) -> u64 {
-        units.saturating_sub(self.confirmed_sold).saturating_sub(self.held).saturating_sub(safety_stock)
+    fn free_of(&self, units: u64, kept_back: u64) -> u64 {
+        units.saturating_sub(self.committed()).saturating_sub(kept_back)
     }
 
-    /// Units that are held and sold beyond the total.
-    pub fn backordered(&self) -> u64 {
-        self.confirmed_sold.saturating_add(self.held).saturating_sub(self.total_units)
+    /// Units that are held or sold.
+    pub fn committed(&self) -> u64 {
+        self.confirmed_sold.saturating_add(self.held)
     }
 
     /// The counters after a transition; `None` when one of them would leave its range, which only a damaged state causes.
@@ -148,6 +87,8 @@ pub struct Settings {
     pub safety_stock: u64,
     /// Units that may be held and sold beyond the total. Always 0 where units have ids.
     pub oversell_allowance: u64,
+    /// Whether a gate in front of the store may refuse its reserves. No rule reads it. Always false where units have ids.
+    pub gated: bool,
     /// Default time to live of a hold.
     pub default_ttl: Option<Seconds>,
     /// Longest hold, extensions included.
@@ -216,6 +157,8 @@ pub struct Item {
     pub figures: StockCounters,
     /// The operator's settings.
     pub settings: Arc<Settings>,
+    /// The parts of its stock that are set aside.
+    pub pools: Pools,
     /// It begins at [`Self::first_version`] and rises by 1 with every change by an operator.
     pub version: u64,
     /// Whether the item itself is paused. Its location or the whole sale may be paused too.
@@ -236,13 +179,33 @@ impl Item {
         self.figures.total_units.saturating_add(self.settings.oversell_allowance)
     }
 
-    /// Units that can be reserved now: the total and the allowance, less what is sold, held and kept back, and never below 0.
+    /// Units that can be reserved now without a pool: the total and the allowance, less what is sold, held, kept back and set aside,
+    /// and never below 0.
     pub fn available(&self) -> u64 {
-        self.figures.free_of(self.sellable(), self.settings.safety_stock)
+        self.figures.free_of(self.sellable(), self.kept_back())
     }
 
     /// Units that can be reserved now and are there: [`Self::available`] without the allowance.
     pub fn available_now(&self) -> u64 {
-        self.figures.free_of(self.figures.total_units, self.settings.safety_stock)
+        self.figures.free_of(self.figures.total_units, self.kept_back())
+    }
+
+    /// Units that a reserve with this pool can get of what this function of the item says for general stock.
+    pub fn available_through(&self, pool: Option<&Label>, general: impl Fn(&Self) -> u64) -> u64 {
+        match pool.and_then(|name| self.pools.get(name)) {
+            None => general(self),
+            Some(pool) if pool.falls_back() => general(self).saturating_add(pool.free()),
+            Some(pool) => pool.free(),
+        }
+    }
+
+    /// Units that are promised beyond the total: held, sold or set aside without being there.
+    pub fn backordered(&self) -> u64 {
+        let promised = self.figures.committed().saturating_add(self.pools.set_aside());
+        promised.saturating_sub(self.figures.total_units)
+    }
+
+    fn kept_back(&self) -> u64 {
+        self.settings.safety_stock.saturating_add(self.pools.set_aside())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::limits::LABEL_BYTES;
 use alloc::sync::Arc;
+use core::borrow::Borrow;
 use core::fmt;
 
 /// A name that a caller gives to something: 1 to [`LABEL_BYTES`] bytes of UTF-8 without control characters,
@@ -46,6 +47,12 @@ impl Label {
 
     /// The text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Label {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

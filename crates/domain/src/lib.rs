@@ -6,7 +6,7 @@
 //!
 //! Reading order: names and times ([`Label`], [`ItemKey`], [`Instant`], [`ReservationId`]), entities ([`Item`],
 //! [`Hold`], [`Unit`], [`Record`]), commands ([`Command`]) and their results ([`Outcome`], [`Rejection`]), events ([`Event`]), the
-//! state that the rules read ([`Pool`], [`State`]), and the rules ([`decide`]).
+//! state that the rules read ([`UnitIndex`], [`State`]), and the rules ([`decide`]).
 #![no_std]
 
 extern crate alloc;
@@ -21,9 +21,13 @@ mod id;
 mod hold;
 mod hold_limits;
 mod item;
+mod item_key;
+mod limit;
+mod pool;
 mod record;
 mod unit;
 
+mod source;
 mod unit_selection;
 
 mod basket;
@@ -34,24 +38,25 @@ mod rejection;
 
 mod event;
 
-mod pool;
+mod unit_index;
 
 mod state;
 
 mod decide;
 
-pub use basket::{Basket, BasketError, RequestedLine};
+pub use basket::{Basket, BasketError, BasketLine, RequestedLine};
 pub use command::{
-    AddUnits, AdjustStock, Amend, ClosePayment, Command, Confirm, DeleteItem, Envelope, Extend, Fulfil,
-    Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit, OpenPayment, Origin, Patch,
-    Precondition, Release, Reserve, RetireUnit, Return, ReturnFrom, SaleSelection, SetRecord, SetSale,
-    SetStock, ShelfCount, Split, Trace, Transfer,
+    AddUnits, AdjustStock, Amend, ClosePayment, Command, Confirm, DeleteItem, DeleteLimit, DeletePool,
+    Envelope, Extend, Fulfil, Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit,
+    OpenPayment, Origin, Patch, Precondition, Release, Reserve, RetireUnit, Return, ReturnFrom,
+    SaleSelection, SetLimit, SetPool, SetRecord, SetSale, SetStock, SetUnitPool, ShelfCount, Split, Trace,
+    Transfer,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint};
 pub use event::{
-    CounterEffect, Disposition, Event, HoldChange, KeyRecord, KeyTarget, LineChange, MovedUnits, Parties,
-    StockChange, Transition,
+    CounterEffect, Disposition, Event, HoldChange, KeyRecord, KeyTarget, LimitEffects, LineChange,
+    MovedUnits, Parties, StockChange, Transition,
 };
 pub use hold::{
     Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails, OptionalTerms, Payment, PaymentState,
@@ -61,11 +66,17 @@ pub use hold_limits::{HoldLimits, LocationLimits};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
 pub use item::{Item, ItemKey, Mode, SaleWindow, Settings, StockCounters, Supply};
 pub use label::{Label, LabelError};
+pub use limit::{
+    CounterKey, Limit, LimitCounter, LimitCounters, LimitSet, LimitTarget, LimitTerms, LimitedUnits,
+    LineCount, Subject, SubjectKind,
+};
 pub use outcome::{Outcome, Reply};
-pub use pool::{Pool, SeatStates, UnitMove, moved};
+pub use pool::{Pool, PoolDraw, PoolEffect, PoolTerms, Pools, PoolsAfter};
 pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
-pub use rejection::{FieldError, Rejection, Shortage, UnavailableUnits};
+pub use rejection::{ExceededLimit, FieldError, Rejection, Shortage, UnavailableUnits};
+pub use source::{Source, SourceError, Strategy};
 pub use state::{Lookup, NotLoaded, Resource, Scope, State};
 pub use time::{Instant, Seconds, SecondsError};
-pub use unit::{Attribute, Attributes, LineUnit, LineUnits, Place, Unit, UnitStatus};
-pub use unit_selection::{BestAvailable, UnitSelection};
+pub use unit::{Attribute, Attributes, LineUnit, LineUnits, Place, PooledUnit, Unit, UnitStatus};
+pub use unit_index::{ClaimSource, SeatStates, UnitIndex, UnitMove, moved};
+pub use unit_selection::{BestAvailable, PoolSelection, UnitSelection};

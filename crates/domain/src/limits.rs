@@ -10,6 +10,10 @@ pub const METADATA_BYTES: usize = 2048;
 pub const LINE_QUANTITY: u64 = 1_000_000;
 /// Most lines in one basket; real wholesale baskets pass 1,000.
 pub const BASKET_LINES: usize = 2_000;
+/// Most locations that the source of one line may name.
+pub const SOURCE_LOCATIONS: usize = 16;
+/// Most items that the lines of one basket may name together when one of them has a source: a reserve locks all of them.
+pub const SOURCE_PAIRS: usize = 4_096;
 /// Most units with ids that one line may take: each is written with every event of its reservation.
 pub const LINE_UNITS: u64 = 10_000;
 /// Most units with ids that one reservation may take over all its lines, for the same reason.
@@ -21,7 +25,7 @@ pub const RECORD_BYTES: usize = 64 * 1024;
 /// Bytes of a record's value that weigh as much in a batch as a line of a reservation, which is about as long.
 pub const RECORD_BYTES_PER_LINE: usize = 128;
 /// Most units with ids of one item: ten large stadiums. Use counted stock for more.
-pub const POOL_UNITS: u64 = 1_000_000;
+pub const ITEM_UNITS: u64 = 1_000_000;
 /// Highest position of a unit: the largest whole number that JSON numbers represent exactly.
 pub const POSITION: u64 = (1 << 53) - 1;
 /// Most attributes of a unit.
@@ -33,6 +37,18 @@ pub const SECTIONS: usize = 100;
 pub const TOTAL_UNITS: u64 = 1_000_000_000_000;
 /// Most deliveries that an item may expect.
 pub const SUPPLIES: usize = 16;
+/// Most pools of one item.
+pub const POOLS: usize = 16;
+/// Most units with ids that one batch takes out of released pools. The next batches take out the rest.
+pub const UNPOOLED_PER_BATCH: u32 = 10_000;
+/// Most names of former pools that an item remembers.
+pub const FORMER_POOLS: usize = 64;
+/// Most targets of one limit.
+pub const LIMIT_TARGETS: usize = 1_000;
+/// Most channels of one limit.
+pub const LIMIT_CHANNELS: usize = 100;
+/// Most limits. Each of them is in memory at every instance.
+pub const LIMITS: usize = 10_000;
 /// Shortest time to live of a hold, in seconds.
 pub const TTL_MIN_SECONDS: u32 = 1;
 /// Longest time to live that any setting may allow, in seconds (30 days).
@@ -68,6 +84,7 @@ const _: () = assert!(DEFAULT_MAX_PAYMENT_SECONDS <= PAYMENT_CEILING_SECONDS);
 const _: () = assert!(PAYMENT_CEILING_SECONDS <= TTL_CEILING_SECONDS);
 const _: () = assert!(MERGE_SOURCES <= RELATED_RESERVATIONS);
 const _: () = assert!(LINE_QUANTITY <= TOTAL_UNITS);
-const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && POOL_UNITS <= TOTAL_UNITS);
+const _: () = assert!(LINE_UNITS <= LINE_QUANTITY && ITEM_UNITS <= TOTAL_UNITS);
 const _: () = assert!(LINE_UNITS <= BASKET_UNITS);
+const _: () = assert!(BASKET_LINES <= SOURCE_PAIRS && SOURCE_LOCATIONS <= SOURCE_PAIRS);
 const _: () = assert!(LINE_QUANTITY * (BASKET_LINES as u64) < 1 << 53);

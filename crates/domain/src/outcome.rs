@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::item::Item;
+use crate::limit::Limit;
 use crate::record::Record;
 use crate::rejection::Rejection;
 
@@ -47,10 +48,19 @@ pub enum Reply {
         /// Number of units that existed before.
         unchanged: u32,
     },
-    /// Holds were expired.
+    /// Holds were expired and pools released.
     Swept {
         /// Number of holds that this command expired.
         expired: u32,
+        /// Number of items whose pools this command released.
+        released: u32,
+    },
+    /// The limit as it is now, and whether the command created it.
+    Limit {
+        /// The current state. It has no terms when it is deleted.
+        limit: Limit,
+        /// Whether the command created it.
+        created: bool,
     },
     /// The record as it is now, which has no value when it is deleted.
     Record(Record),

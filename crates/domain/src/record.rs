@@ -13,17 +13,20 @@ pub enum RecordKind {
     ApiKey,
     /// A key that tokens are signed with.
     SigningKey,
+    /// How far an event sink has come, and which instance serves it.
+    Sink,
 }
 
 impl RecordKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 2] = [Self::ApiKey, Self::SigningKey];
+    pub const ALL: [Self; 3] = [Self::ApiKey, Self::SigningKey, Self::Sink];
 
     /// The name in stores and in texts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ApiKey => "api_key",
             Self::SigningKey => "signing_key",
+            Self::Sink => "sink",
         }
     }
 
@@ -110,6 +113,8 @@ pub enum RecordChange {
     KeyRolled,
     /// A key for access is not valid any more.
     KeyRevoked,
+    /// An operator had a sink skip an event that it refused.
+    SinkEventSkipped,
 }
 
 #[cfg(test)]

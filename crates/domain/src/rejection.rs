@@ -48,6 +48,17 @@ pub enum Rejection {
         /// The limit.
         limit: u64,
     },
+    /// A limit counts for each customer, and the request names none.
+    CustomerRequired {
+        /// Which limit.
+        limit_id: Label,
+    },
+    /// More units were requested than limits leave.
+    LimitExceeded(Vec<ExceededLimit>),
+    /// No such limit.
+    UnknownLimit(Label),
+    /// There are as many limits as there may be.
+    TooManyLimits,
     /// Requested units are held, sold or do not exist.
     UnitsUnavailable(Vec<UnavailableUnits>),
     /// Fewer units than requested are available, and no hold is due.
@@ -141,8 +152,9 @@ pub enum Rejection {
         /// Units that are sold and not returned.
         sold: u64,
     },
-    /// The total and the allowance together would be lower than the units that are sold and held, or the total lower than the units
-    /// that have left the shelf.
+    /// The total and the allowance together would be lower than the units that are sold, held and set aside, or the total lower than the
+    /// units that have left the shelf or than the units of all pools. A pool would be lower than what was drawn from it, or have more than
+    /// is free.
     BelowCommitted {
         /// Units that are sold.
         confirmed_sold: u64,
@@ -150,7 +162,18 @@ pub enum Rejection {
         held: u64,
         /// The total, which is unchanged.
         total_units: u64,
+        /// Units that pools set aside and that are not drawn.
+        set_aside: u64,
     },
+    /// The item has no such pool.
+    UnknownPool {
+        /// Which item.
+        item: ItemKey,
+        /// The pool.
+        pool: Label,
+    },
+    /// The item has as many pools as it may have.
+    TooManyPools(ItemKey),
     /// The item can't be deleted: it has sales, holds or units with ids.
     ItemInUse {
         /// Sold.
@@ -188,6 +211,21 @@ pub enum Rejection {
     },
 }
 
+/// A limit that leaves fewer units than were requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExceededLimit {
+    /// Which limit.
+    pub limit_id: Label,
+    /// The most units that it allows.
+    pub limit: u64,
+    /// Units that it counts already.
+    pub used: u64,
+    /// Units that were requested beyond those.
+    pub requested: u64,
+    /// Whose units it counts. `None`: everybody's.
+    pub subject: Option<Label>,
+}
+
 /// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
@@ -223,6 +261,8 @@ pub struct Shortage {
     pub next_expiry_at: Option<Instant>,
     /// Sections that were asked for and do not exist.
     pub unknown_sections: Vec<Label>,
+    /// Whether `available` comes from a gate in front of the store, which may be behind the store. The rules always say false.
+    pub approximate: bool,
 }
 
 impl Rejection {

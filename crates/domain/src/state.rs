@@ -6,10 +6,11 @@ use crate::hold::Hold;
 use crate::id::{KeyHash, ReservationId};
 use crate::item::{Item, ItemKey};
 use crate::label::Label;
-use crate::pool::Pool;
+use crate::limit::{CounterKey, LimitCounter, LimitSet};
 use crate::record::{Record, RecordKey};
 use crate::time::Instant;
 use crate::unit::Unit;
+use crate::unit_index::UnitIndex;
 use alloc::vec::Vec;
 
 /// What a pause concerns.
@@ -29,6 +30,8 @@ pub enum Scope {
 pub enum Resource {
     /// Whether everything, or a location by this name, is paused.
     Pause(Option<Label>),
+    /// The limits.
+    Limits,
     /// An item.
     Item(ItemKey),
     /// A reservation.
@@ -37,10 +40,16 @@ pub enum Resource {
     Due(ItemKey),
     /// All active reservations, in order of their deadlines.
     AnyDue,
+    /// The items with pools that are to be released, in order of the time.
+    AnyRelease,
+    /// A counter of a limit.
+    Counter(CounterKey),
+    /// The active reservations with units that a counter counts, in order of their deadlines.
+    CountedDue(CounterKey),
     /// A unit of an item.
     Unit(ItemKey, Label),
-    /// The first free units of an item in claim order, this many.
-    FreeUnits(ItemKey, u32),
+    /// The first free units of an item in claim order, this many: of a pool, or of general stock.
+    FreeUnits(ItemKey, Option<Label>, u32),
     /// All units of an item as they were a moment ago. It needs no lock, because a plan over them names units, and
     /// these are checked again.
     SeatMap(ItemKey),
@@ -77,28 +86,41 @@ pub trait State {
     /// smaller id.
     fn earliest(&self, item: Option<&ItemKey>) -> Result<Option<(Instant, ReservationId)>, NotLoaded>;
 
+    /// The item with the earliest release of a pool, due or not; ties go to the smaller key.
+    fn earliest_release(&self) -> Result<Option<(Instant, ItemKey)>, NotLoaded>;
+
+    /// All limits.
+    fn limits(&self) -> Result<&LimitSet, NotLoaded>;
+
+    /// A counter of the current generation of a limit.
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded>;
+
+    /// The active reservation with the earliest deadline, due or not, that has units which this counter counts.
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<(Instant, ReservationId)>, NotLoaded>;
+
     /// A record; what is left of it when it is deleted.
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record>;
 
     /// The units of an item, for planning over all of them.
-    fn pool(&self, _item: &ItemKey) -> Lookup<'_, Pool> {
+    fn unit_index(&self, _item: &ItemKey) -> Lookup<'_, UnitIndex> {
         Ok(None)
     }
 
     /// One unit of an item.
     fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
-        Ok(self.pool(item)?.and_then(|pool| pool.get(id)))
+        Ok(self.unit_index(item)?.and_then(|unit_index| unit_index.get(id)))
     }
 
-    /// The first free units of an item, at most `most`.
-    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
+    /// The first free units of an item that are in this pool, or in none, at most `most`.
+    fn free_units(&self, item: &ItemKey, pool: Option<&Label>, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Ok(self.pool(item)?.map(|pool| pool.first_free(most).collect()).unwrap_or_default())
+        let unit_index = self.unit_index(item)?.into_iter();
+        Ok(unit_index.flat_map(|unit_index| unit_index.first_free(pool, most)).collect())
     }
 
     /// The highest position of a unit of an item. 0 when it has no unit.
     fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
-        Ok(self.pool(item)?.map_or(0, Pool::last_position))
+        Ok(self.unit_index(item)?.map_or(0, UnitIndex::last_position))
     }
 
     /// Applies the after-images of an event. It must run no rule.

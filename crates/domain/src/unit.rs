@@ -96,6 +96,17 @@ pub struct Unit {
     pub status: UnitStatus,
     /// Number of its transitions, including its creation.
     pub version: u64,
+    /// The pool that it is set aside for. A unit that is held or sold keeps the pool that it was drawn from.
+    pub pool: Option<Label>,
+}
+
+/// A unit whose pool an event changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PooledUnit {
+    /// Its id.
+    pub id: Label,
+    /// Its version after the event.
+    pub version: u64,
 }
 
 /// A unit in a line of a reservation.
@@ -109,6 +120,9 @@ pub struct LineUnit {
     pub fulfilled: bool,
     /// Whether it was returned after the sale.
     pub returned: bool,
+    /// The unit's pool after the line's latest transition of it: the pool that it was drawn from, and `None` once it came back and the
+    /// pool had been released.
+    pub pool: Option<Label>,
 }
 
 /// The units of a line, in the order in which they were granted.

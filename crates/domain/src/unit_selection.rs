@@ -26,3 +26,12 @@ pub struct BestAvailable {
     /// Only units that have all of these.
     pub attributes: Attributes,
 }
+
+/// The units that a command puts into a pool or takes out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolSelection {
+    /// These units: 1 to [`crate::limits::UNITS_AT_ONCE`], each once.
+    Units(Vec<Label>),
+    /// All units of these sections: 1 to [`crate::limits::SECTIONS`] sections.
+    Sections(Vec<Label>),
+}

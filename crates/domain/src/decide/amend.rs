@@ -3,6 +3,7 @@
 
 use super::grants::{Grant, Request, expire_until_it_fits, grant, known};
 use super::hold::{change_hold, done, ended, expire, next_versions, open_for_change};
+use super::limits::{LimitDecision, LimitPlan};
 use super::reserve::{line_units, validate_lines};
 use super::sale_state::refusal_of_sale;
 use super::{CommandContext, DecideError, backorder};
@@ -40,10 +41,20 @@ pub(super) fn amend<S: State>(
         same: true,
     };
     if let Some(basket) = &command.basket {
-        let request = Request::amending(basket, &hold.lines);
+        let request = Request::amending(basket, &hold);
         if let Err(rejection) = validate_lines(context, &request, at)? {
             return Ok(Outcome::Refused(rejection));
         }
+        let overrides = command.override_limits;
+        let plan = match LimitPlan::of_request(context, &request, &hold.terms.reserve, overrides)? {
+            Ok(plan) => plan,
+            Err(rejection) => return Ok(Outcome::Refused(rejection)),
+        };
+        let limits_left = match plan.check(context, command.fulfilment, overrides, at)? {
+            LimitDecision::Within(limits_left) => limits_left,
+            LimitDecision::Refused(rejection) => return Ok(Outcome::Refused(rejection)),
+            LimitDecision::Later => return Ok(Outcome::Later),
+        };
         let Some(later) = expire_until_it_fits(context, &request, at)? else { return Ok(Outcome::Later) };
         at = later;
         // An item with a later clock, or a hold that was expired, may have moved the time past this hold's deadline.
@@ -53,7 +64,7 @@ pub(super) fn amend<S: State>(
         if let Some(rejection) = refusal_of_sale(context, &request, at)? {
             return Ok(Outcome::Refused(rejection));
         }
-        let granted = match grant(context, &request, command.fulfilment)? {
+        let granted = match grant(context, &request, command.fulfilment, &plan, limits_left)? {
             Ok(granted) => granted,
             Err(rejection) => return Ok(Outcome::Refused(rejection)),
         };
@@ -131,7 +142,7 @@ fn new_lines<S: State>(
     let mut changes = Vec::with_capacity(basket.lines().len());
     let mut latest: Option<Instant> = None;
     let mut same = granted.len() == hold.lines.len();
-    for Grant { requested, own, offer } in granted {
+    for Grant { requested, own, offer, counted, pool } in granted {
         let item = known(context, requested)?;
         if own.is_none() {
             let of_item = at.deadline(context.rules.of_item(item).max_hold);
@@ -152,7 +163,7 @@ fn new_lines<S: State>(
             kept: offer.kept,
             released: next_versions(&released)?.into(),
         });
-        let quantity = line_units(offer.quantity)?;
+        let (quantity, has_ids) = (line_units(offer.quantity)?, item.mode == Mode::Units);
         let line = Line {
             item: item.key.clone(),
             requested: line_units(requested.quantity)?,
@@ -160,8 +171,8 @@ fn new_lines<S: State>(
             fulfilled: 0,
             returned: 0,
             sequence: own.map_or(0, |line| line.sequence),
-            units: (item.mode == Mode::Units).then(|| Arc::new(LineUnits::new(units))),
-            details: backorder::details_of(item, own, quantity),
+            details: backorder::details_of(item, own, quantity, has_ids.then_some(&units), counted, pool),
+            units: has_ids.then(|| Arc::new(LineUnits::new(units))),
         };
         same &= own.is_some_and(|own| own.requested == line.requested)
             && changes.last().is_some_and(|change| change.is_empty(&line));

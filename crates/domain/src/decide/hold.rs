@@ -3,7 +3,7 @@
 
 use super::reacquire::reacquire;
 use super::units::next_version;
-use super::{CommandContext, DecideError, moved_counters};
+use super::{CommandContext, DecideError, limits, moved_counters, pools, unit_pools};
 use crate::command::{Confirm, Extend, IfExpired, Precondition, Release};
 use crate::event::{CounterEffect, HoldChange, KeyTarget, Transition};
 use crate::hold::{Closing, Hold, HoldDetails, Line, Payment, PaymentState, Status};
@@ -135,7 +135,7 @@ pub(super) fn sweep<S: State>(
     context: &mut CommandContext<'_, S>,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    let mut expired = 0;
+    let (mut expired, mut released) = (0, 0);
     while let Some((due, id)) = context.state.earliest(None)? {
         if due > now || !context.may_expire() {
             break;
@@ -143,7 +143,13 @@ pub(super) fn sweep<S: State>(
         expire(context, id, now)?;
         expired += 1;
     }
-    Ok(Outcome::Done(Reply::Swept { expired }))
+    while let Some((due, item)) = context.state.earliest_release()? {
+        if due > now || !pools::release_due(context, &item, now)? {
+            break;
+        }
+        released += 1;
+    }
+    Ok(Outcome::Done(Reply::Swept { expired, released }))
 }
 
 /// Expires a hold that is due.
@@ -165,7 +171,12 @@ pub(super) fn expire<S: State>(
     }
     // One command may expire hundreds of holds, so the id of an expiry follows from the reservation's id.
     let event = EventId::of_expiry(id);
-    close(context, event, hold, HoldChange::Expired, Closing { at, reason: None, order_id: None })
+    // The limits that a command passes by belong to its own event, and not to those of holds that it expires.
+    let overridden = core::mem::take(&mut context.overridden);
+    let hold =
+        close(context, event, hold, HoldChange::Expired, Closing { at, reason: None, order_id: None })?;
+    context.overridden = overridden;
+    Ok(hold)
 }
 
 /// A hold as a command finds it.
@@ -240,8 +251,9 @@ pub(super) fn change_hold<S: State>(
     at: Instant,
     mut hold: Hold,
     mut lines: Vec<Line>,
-    change: HoldChange,
+    mut change: HoldChange,
 ) -> Result<Hold, DecideError> {
+    unit_pools::leave_ended_pools(context, &mut lines, &mut change)?;
     let mut figures = Vec::with_capacity(lines.len());
     for (number, line) in lines.iter_mut().enumerate() {
         let effect = change.effect(&hold, line, number);
@@ -266,8 +278,12 @@ pub(super) fn change_hold<S: State>(
     hold.status = change.status_after();
     hold.version = super::add(hold.version, 1)?;
     hold.last_event = event;
+    let before = if previous.is_some() { context.state.hold(hold.id)? } else { None };
+    let before = before.filter(|before| limits::is_counted(before) || pools::has_draws(before)).cloned();
+    let pools = pools::effects(context, before.as_ref(), &hold, &change, at)?;
+    let limits = limits::effects(context, before.as_ref(), &hold, pools)?;
     let after = hold.without_removed_lines();
-    context.emit(event, at, previous, Transition::Hold { change, hold, figures: figures.into() });
+    context.emit(event, at, previous, Transition::Hold { change, hold, figures: figures.into(), limits });
     Ok(after)
 }
 

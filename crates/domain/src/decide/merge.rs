@@ -3,10 +3,11 @@
 
 use super::amend::kept;
 use super::hold::{close, done, expire, next_versions, open_for_change};
-use super::{CommandContext, DecideError, backorder};
+use super::limits::LimitPlan;
+use super::{CommandContext, DecideError, backorder, limits};
 use crate::command::Merge;
 use crate::event::{HoldChange, LineChange};
-use crate::hold::{Closing, Hold, HoldDetails, HoldTerms, Line};
+use crate::hold::{Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails};
 use crate::item::ItemKey;
 use crate::label::Label;
 use crate::limits::{BASKET_LINES, BASKET_UNITS, LINE_QUANTITY, LINE_UNITS, MERGE_SOURCES};
@@ -58,10 +59,13 @@ pub(super) fn merge<S: State>(
         let due = expire(context, due, at)?;
         return Ok(Outcome::Refused(super::hold::ended(&due)));
     }
-    let (lines, changes) = match sum(&hold, &sources)? {
+    let (mut lines, changes) = match sum(&hold, &sources)? {
         Ok(sum) => sum,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
+    if let Some(rejection) = count(context, command, &hold, &sources, &mut lines)? {
+        return Ok(Outcome::Refused(rejection));
+    }
     let max_expires_at = sources.iter().map(|source| source.terms.max_expires_at).min();
     let max_expires_at =
         max_expires_at.map_or(hold.terms.max_expires_at, |max| max.min(hold.terms.max_expires_at));
@@ -71,6 +75,7 @@ pub(super) fn merge<S: State>(
     let all = core::iter::once(&hold).chain(&sources);
     let first_payment_at = all.filter_map(|hold| hold.details().first_payment_at).min();
     let reason = Label::new(REASON).map_err(|_| DecideError::InvariantViolated("a reason is no label"))?;
+    let overridden = core::mem::take(&mut context.overridden);
     for (number, mut source) in (1..).zip(sources) {
         source.details.get_or_insert_default().merged_into = Some(hold.id);
         let closing = Closing { at, reason: Some(reason.clone()), order_id: None };
@@ -82,9 +87,42 @@ pub(super) fn merge<S: State>(
     details.first_payment_at = first_payment_at;
     let hold =
         Hold { expires_at, terms: Arc::new(HoldTerms { max_expires_at, ..(*hold.terms).clone() }), ..hold };
+    context.overridden = overridden;
     let change = HoldChange::Merged { lines: changes.into(), from: command.from.clone() };
     let hold = super::hold::change_hold(context, context.fresh.event, at, hold, lines, change)?;
     Ok(done(context, hold, at))
+}
+
+/// Judges limits as if the sum had been reserved, and counts the lines of the sum. What the sources give back counts as free.
+fn count<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &Merge,
+    hold: &Hold,
+    sources: &[Hold],
+    lines: &mut [Line],
+) -> Result<Option<Rejection>, DecideError> {
+    let had: BTreeMap<_, _> = hold.lines.iter().map(|line| (&line.item, line)).collect();
+    let units_before = |line: &Line| had.get(&line.item).map_or(0, |line| line.quantity);
+    let added =
+        lines.iter().map(|line| (&line.item, u64::from(line.quantity.saturating_sub(units_before(line)))));
+    let plan = match LimitPlan::new(context, added, &hold.terms.reserve, command.override_limits, |_| true)? {
+        Ok(plan) => plan,
+        Err(rejection) => return Ok(Some(rejection)),
+    };
+    let given = sources.iter().flat_map(|source| &*source.lines).map(|line| (line, line.quantity));
+    let plan = plan.returning(limits::lost(given));
+    let exceeded = plan.exceeded(context)?;
+    if command.override_limits {
+        plan.note_overridden(context, exceeded);
+    } else if !exceeded.is_empty() {
+        return Ok(Some(Rejection::LimitExceeded(exceeded)));
+    }
+    for (number, line) in lines.iter_mut().enumerate() {
+        let known = had.get(&line.item).map(|line| &*line.details().counted).unwrap_or_default();
+        let counted = plan.counted(number, known, units_before(line), line.quantity);
+        line.details = LineDetails { counted, ..line.details().clone() }.some();
+    }
+    Ok(None)
 }
 
 fn malformed(command: &Merge) -> Option<Rejection> {

@@ -5,16 +5,21 @@ mod backorder;
 mod footprint;
 mod grants;
 mod hold;
+mod limit_terms;
+mod limits;
 mod merge;
 mod payment;
+mod pools;
 mod reacquire;
 mod record;
 mod reserve;
 mod sale;
 mod sale_state;
+mod sourcing;
 mod split;
 mod stock;
 mod transfer;
+mod unit_pools;
 mod units;
 
 use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey, Origin};
@@ -22,7 +27,8 @@ use crate::event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, Trans
 use crate::hold_limits::HoldLimits;
 use crate::id::EventId;
 use crate::item::{Mode, StockCounters};
-use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH};
+use crate::label::Label;
+use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, UNPOOLED_PER_BATCH};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::{NotLoaded, State};
@@ -42,6 +48,7 @@ pub struct Effects {
     expired: u32,
     lines: u32,
     expired_lines: u32,
+    unpooled: u32,
 }
 
 impl Effects {
@@ -94,6 +101,7 @@ pub fn decide<S: State>(
         fresh: envelope.fresh,
         origin: &envelope.origin,
         key: envelope.key,
+        overridden: Vec::new(),
     };
     match &envelope.command {
         Command::Reserve(reserve) => reserve::reserve(&mut context, reserve, now),
@@ -116,6 +124,11 @@ pub fn decide<S: State>(
         Command::SetSale(set) => stock::set_sale(&mut context, set, now),
         Command::Sweep => hold::sweep(&mut context, now),
         Command::SetRecord(set) => record::set(&mut context, set, now),
+        Command::SetLimit(set) => limit_terms::set(&mut context, set, now),
+        Command::DeleteLimit(delete) => limit_terms::delete(&mut context, delete, now),
+        Command::SetPool(set) => pools::set(&mut context, set, now),
+        Command::DeletePool(delete) => pools::delete(&mut context, delete, now),
+        Command::SetUnitPool(set) => unit_pools::set(&mut context, set, now),
     }
 }
 
@@ -132,12 +145,11 @@ fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>
         return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
     }
     let reply = match &record.target {
-        KeyTarget::Reservation(id) => {
-            let hold = state
-                .hold(*id)?
-                .ok_or(DecideError::InvariantViolated("a key refers to a reservation that does not exist"))?;
-            Reply::Reservation(hold.clone())
-        }
+        KeyTarget::Reservation(id) => match state.hold(*id)? {
+            Some(hold) => Reply::Reservation(hold.clone()),
+            // It was archived since.
+            None => return Ok(Some(Outcome::Refused(Rejection::UnknownReservation(*id)))),
+        },
         // The item may have been created again since.
         KeyTarget::Item(_) if matches!(envelope.command, Command::DeleteItem(_)) => Reply::ItemDeleted,
         KeyTarget::Item(key) => match state.item(key)? {
@@ -163,6 +175,8 @@ struct CommandContext<'a, S> {
     fresh: GeneratedIds,
     origin: &'a Origin,
     key: Option<IdempotencyKey>,
+    /// Limits that are passed by and would refuse the change of a reservation that is emitted next.
+    overridden: Vec<Label>,
 }
 
 impl<S: State> CommandContext<'_, S> {
@@ -186,7 +200,7 @@ impl<S: State> CommandContext<'_, S> {
         self.effects.keys.push(record);
     }
 
-    /// Whether this batch may expire one more hold. Counts the hold if so.
+    /// Whether this batch may expire one more hold or release one more pool. Counts it if so.
     fn may_expire(&mut self) -> bool {
         let Effects { expired, expired_lines, .. } = &*self.effects;
         let may = *expired < EXPIRIES_PER_BATCH && *expired_lines < EXPIRED_LINES_PER_BATCH;
@@ -194,6 +208,14 @@ impl<S: State> CommandContext<'_, S> {
             self.effects.expired += 1;
         }
         may
+    }
+
+    /// How many of these units the batch may still take out of a released pool. Counts them.
+    fn may_unpool(&mut self, units: u64) -> u32 {
+        let left = UNPOOLED_PER_BATCH.saturating_sub(self.effects.unpooled);
+        let units = u32::try_from(units).unwrap_or(u32::MAX).min(left);
+        self.effects.unpooled = self.effects.unpooled.saturating_add(units);
+        units
     }
 }
 

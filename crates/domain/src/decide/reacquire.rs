@@ -1,8 +1,9 @@
 //! Reacquire: a buyer paid too late. A new hold takes the units of the expired one again and is confirmed in the same commit. The expired
 //! hold stays expired.
 
-use super::grants::{Request, expire_until_it_fits, grant};
+use super::grants::{Request, clamp_to_item_clock, expire_until_it_fits, grant};
 use super::hold::{change_hold, confirm_active, done, ended, same_sale};
+use super::limits::{LimitDecision, LimitPlan};
 use super::reserve::{NewHold, create, smallest_times};
 use super::sale_state::refusal_of_sale;
 use super::{CommandContext, DecideError};
@@ -40,15 +41,26 @@ pub(super) fn reacquire<S: State>(
     if let Some(rejection) = unknown(context, &basket)? {
         return refused(rejection);
     }
-    let request = Request::new(&basket);
+    let request = Request::new(&basket, expired.terms.reserve.pool());
     if let Some(rejection) = refusal_of_sale(context, &request, now)? {
         return refused(rejection);
     }
+    let now = clamp_to_item_clock(context, basket.lines(), now)?;
+    let overrides = command.override_limits;
+    let plan = match LimitPlan::of_request(context, &request, &expired.terms.reserve, overrides)? {
+        Ok(plan) => plan,
+        Err(rejection) => return refused(rejection),
+    };
+    let limits_left = match plan.check(context, Fulfilment::All, overrides, now)? {
+        LimitDecision::Within(limits_left) => limits_left,
+        LimitDecision::Refused(rejection) => return refused(rejection),
+        LimitDecision::Later => return Ok(Outcome::Later),
+    };
     let Some(at) = expire_until_it_fits(context, &request, now)? else { return Ok(Outcome::Later) };
     if let Some(rejection) = refusal_of_sale(context, &request, at)? {
         return refused(rejection);
     }
-    let granted = match grant(context, &request, Fulfilment::All)? {
+    let granted = match grant(context, &request, Fulfilment::All, &plan, limits_left)? {
         Ok(granted) => granted,
         Err(rejection) => return refused(rejection),
     };
@@ -57,7 +69,9 @@ pub(super) fn reacquire<S: State>(
     let mut replaced = expired.clone();
     replaced.details.get_or_insert_default().replaced_by = Some(context.fresh.reservation);
     let lines = replaced.lines.to_vec();
+    let overridden = core::mem::take(&mut context.overridden);
     change_hold(context, event, at, replaced, lines, HoldChange::Replaced)?;
+    context.overridden = overridden;
     let new = NewHold {
         event: event.nth(1),
         terms: expired.terms.reserve.clone(),
@@ -80,7 +94,7 @@ pub(super) fn basket_of(hold: &Hold) -> Option<Basket> {
     Basket::with_selections(hold.lines.iter().map(requested).collect::<Vec<_>>()).ok()
 }
 
-/// The refusal of items that are gone. Times and limits are not judged again.
+/// The refusal of items that are gone. Times to live and bounds of quantities are not checked again.
 fn unknown<S: State>(
     context: &CommandContext<'_, S>,
     basket: &Basket,

@@ -1,10 +1,12 @@
 //! Reserve: the first rejection that applies, in order; then expiry of the due holds that block the request; then the new hold.
 
-use super::grants::{Grant, Request, expire_until_it_fits, grant, known};
+use super::grants::{Grant, Request, clamp_to_item_clock, expire_until_it_fits, grant, known};
 use super::hold::change_hold;
+use super::limits::{LimitDecision, LimitPlan};
 use super::sale_state::refusal_of_sale;
-use super::{CommandContext, DecideError, backorder};
-use crate::basket::RequestedLine;
+use super::sourcing::{self, Resolved};
+use super::{CommandContext, DecideError, backorder, pools};
+use crate::basket::{Basket, RequestedLine};
 use crate::command::Reserve;
 use crate::event::{HoldChange, KeyTarget};
 use crate::hold::{Hold, HoldDetails, HoldTerms, Line, ReserveTerms, Status};
@@ -15,7 +17,7 @@ use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS};
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::State;
-use crate::time::Instant;
+use crate::time::{Instant, Seconds};
 use crate::unit::LineUnits;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -26,22 +28,58 @@ pub(super) fn reserve<S: State>(
     command: &Reserve,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
-    let request = Request::new(&command.basket);
-    let times = match validate(context, command, now)? {
+    let pool = command.terms.pool();
+    if let Some(rejection) = pools::unknown_pool(context, pool, command.basket.items())? {
+        return Ok(Outcome::Refused(rejection));
+    }
+    if !command.basket.has_sources() {
+        return reserve_lines(context, command, &command.basket, None, now);
+    }
+    // What follows sees a basket without sources.
+    match sourcing::resolve(context, command, now)? {
+        Resolved::Basket { basket, requested, at } => {
+            reserve_lines(context, command, &basket, Some(&requested), at)
+        }
+        Resolved::Refused(rejection) => Ok(Outcome::Refused(rejection)),
+        Resolved::Later => Ok(Outcome::Later),
+    }
+}
+
+/// Reserves the lines of a basket. `requested` are the same lines with the quantities that the reservation shows as requested.
+fn reserve_lines<S: State>(
+    context: &mut CommandContext<'_, S>,
+    command: &Reserve,
+    basket: &Basket,
+    requested: Option<&[RequestedLine]>,
+    now: Instant,
+) -> Result<Outcome, DecideError> {
+    let request = Request::new(basket, command.terms.pool());
+    let times = match validate(context, &request, command.ttl, now)? {
         Ok(times) => times,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    let now = clamp_to_item_clock(context, basket.lines(), now)?;
+    let overrides = command.override_limits;
+    let plan = match LimitPlan::of_request(context, &request, &command.terms, overrides)? {
+        Ok(plan) => plan,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    let limits_left = match plan.check(context, command.fulfilment, overrides, now)? {
+        LimitDecision::Within(limits_left) => limits_left,
+        LimitDecision::Refused(rejection) => return Ok(Outcome::Refused(rejection)),
+        LimitDecision::Later => return Ok(Outcome::Later),
     };
     let Some(now) = expire_until_it_fits(context, &request, now)? else { return Ok(Outcome::Later) };
     // An item with a later clock, or a hold that was expired, may have moved the time past the end of a sale.
     if let Some(rejection) = refusal_of_sale(context, &request, now)? {
         return Ok(Outcome::Refused(rejection));
     }
-    let granted = match grant(context, &request, command.fulfilment)? {
+    let mut granted = match grant(context, &request, command.fulfilment, &plan, limits_left)? {
         Ok(granted) => granted,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
     // A line that is left out of the hold does not limit how long the hold may last.
-    let times = if granted.len() < command.basket.lines().len() {
+    let times = if granted.len() < basket.lines().len() {
         smallest_times(context, granted.iter().map(|grant| grant.requested))?
     } else {
         times
@@ -53,29 +91,36 @@ pub(super) fn reserve<S: State>(
         expires_at: now.deadline(command.ttl.unwrap_or(times.default_ttl.min(times.max_hold))),
         details: None,
     };
+    // Granted lines are in the order of the basket, as `requested` is.
+    let mut requested = requested.unwrap_or_default().iter();
+    for grant in &mut granted {
+        let line = requested.find(|line| line.item == grant.requested.item);
+        grant.requested = line.unwrap_or(grant.requested);
+    }
     let hold = create(context, new, granted, now)?;
     context.remember(KeyTarget::Reservation(hold.id), now);
     Ok(Outcome::Done(Reply::Reservation(hold)))
 }
 
 /// The rejections that do not depend on stock, in their order of precedence.
-fn validate<S: State>(
+pub(super) fn validate<S: State>(
     context: &CommandContext<'_, S>,
-    command: &Reserve,
+    request: &Request<'_>,
+    ttl: Option<Seconds>,
     now: Instant,
 ) -> Result<Result<HoldTimes, Rejection>, DecideError> {
     let mut times: Option<HoldTimes> = None;
-    for line in command.basket.lines() {
+    for line in request.basket.lines() {
         if let Some(item) = context.state.item(&line.item)? {
             let of_item = context.rules.of_item(item);
             times = Some(times.map_or(of_item, |times| times.smaller(of_item)));
         }
     }
     let times = times.unwrap_or_else(|| context.rules.of_service());
-    if command.ttl.is_some_and(|ttl| ttl > times.max_hold) {
+    if ttl.is_some_and(|ttl| ttl > times.max_hold) {
         return Ok(Err(Rejection::TtlTooLong { max: times.max_hold }));
     }
-    Ok(validate_lines(context, &Request::new(&command.basket), now)?.map(|()| times))
+    Ok(validate_lines(context, request, now)?.map(|()| times))
 }
 
 /// The rejections of lines that do not depend on stock, in their order of precedence. Lines that add nothing to their hold are not
@@ -161,7 +206,7 @@ pub(super) fn create<S: State>(
     now: Instant,
 ) -> Result<Hold, DecideError> {
     let mut lines = Vec::with_capacity(granted.len());
-    for Grant { requested, offer, .. } in granted {
+    for Grant { requested, offer, counted, pool, own: _ } in granted {
         let item = known(context, requested)?;
         let quantity = line_units(offer.quantity)?;
         lines.push(Line {
@@ -171,8 +216,8 @@ pub(super) fn create<S: State>(
             fulfilled: 0,
             returned: 0,
             sequence: 0,
+            details: backorder::details_of(item, None, quantity, offer.units.as_deref(), counted, pool),
             units: offer.units.map(|units| Arc::new(LineUnits::new(units))),
-            details: backorder::details_of(item, None, quantity),
         });
     }
     let NewHold { event, terms, max_expires_at, expires_at, details } = new;

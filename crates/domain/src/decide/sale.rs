@@ -3,14 +3,15 @@
 
 use super::hold::{Opened, change_hold, done, open};
 use super::stock::changed_by;
+use super::unit_pools::{self, leaving_order};
 use super::units::next_version;
-use super::{CommandContext, DecideError};
+use super::{CommandContext, DecideError, limits, pools};
 use crate::basket::Basket;
 use crate::command::{Fulfil, Return, ReturnFrom, SaleSelection};
 use crate::event::{Disposition, HoldChange, MovedUnits, StockChange};
-use crate::hold::{Hold, Line, Status};
+use crate::hold::{Hold, Line, LineDetails, Status};
 use crate::id::ReservationId;
-use crate::item::ItemKey;
+use crate::item::{Item, ItemKey};
 use crate::label::Label;
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
@@ -18,6 +19,7 @@ use crate::state::State;
 use crate::time::Instant;
 use crate::unit::{LineUnit, LineUnits};
 use crate::unit_selection::UnitSelection;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::ToString;
@@ -91,6 +93,7 @@ pub(super) fn return_units<S: State>(
             fulfilled: super::difference(line.fulfilled, of_fulfilled)?,
             returned: super::sum(line.returned, moved.quantity)?,
             units: with_moved(line, &moved.places, |unit| unit.returned = true)?,
+            details: details_after_return(line, moved)?,
             ..line.clone()
         });
     }
@@ -100,11 +103,27 @@ pub(super) fn return_units<S: State>(
         disposition: command.disposition,
         reason: command.reason.clone(),
     };
+    let before = hold.clone();
     let hold = change_hold(context, context.fresh.event, at, hold, lines, change)?;
     if command.disposition == Disposition::WriteOff {
-        write_off(context, &hold, &moved, &command.reason, at)?;
+        write_off(context, &before, &hold, &moved, &command.reason, at)?;
     }
     Ok(done(context, hold, at))
+}
+
+/// The details of a line of which sold units come back: limits count fewer of them, and general stock comes back before a pool's.
+fn details_after_return(line: &Line, moved: &MovedUnits) -> Result<Option<Box<LineDetails>>, DecideError> {
+    let Some(details) = line.details.as_deref() else { return Ok(None) };
+    let counted = limits::less(&details.counted, moved.quantity);
+    let draws = if line.units.is_some() {
+        let unit = |place: &u32| line.units().get(usize::try_from(*place).ok()?).cloned();
+        let units: Vec<LineUnit> = moved.places.iter().filter_map(unit).collect();
+        pools::rest(&details.draws, &unit_pools::draws_of(&units))
+    } else {
+        let still_sold = super::difference(super::difference(line.quantity, line.returned)?, moved.quantity)?;
+        pools::kept(&details.draws, still_sold)
+    };
+    Ok(LineDetails { counted, draws, ..details.clone() }.some())
 }
 
 /// The refusal of units of a line that would leave the shelf and are not on it, because they are backordered.
@@ -124,15 +143,18 @@ fn exceeds_on_hand<S: State>(
 /// Takes returned units off the totals of their items, each item in an event of its own.
 fn write_off<S: State>(
     context: &mut CommandContext<'_, S>,
+    before: &Hold,
     hold: &Hold,
     moved: &[MovedUnits],
     reason: &Label,
     at: Instant,
 ) -> Result<(), DecideError> {
-    let lines = hold.lines.iter().zip(moved).filter(|(_, moved)| moved.quantity > 0);
-    for (number, (line, moved)) in (1..).zip(lines) {
+    let lines = before.lines.iter().zip(&*hold.lines).zip(moved).filter(|(_, moved)| moved.quantity > 0);
+    for (number, ((line_before, line), moved)) in (1..).zip(lines) {
         let item = context.state.item(&line.item)?.cloned();
         let item = item.ok_or(DecideError::InvariantViolated("an item went away that has sales"))?;
+        let lost = pools::rest(&line_before.details().draws, &line.details().draws);
+        let item = Item { pools: pools::without_lost(&item.pools, &lost)?, ..item };
         let total = item.figures.total_units.checked_sub(u64::from(moved.quantity));
         let total = total.ok_or(DecideError::InvariantViolated("an item has fewer units than were sold"))?;
         let change = if line.units.is_some() {
@@ -292,16 +314,12 @@ impl Movable {
         }
     }
 
-    /// The first units of a line that may be moved, as many as `quantity`: those that have not left the shelf, then the others.
+    /// The first units of a line that may be moved, as many as `quantity`: those that have not left the shelf, then the others. Of both,
+    /// general stock comes before the units of pools.
     fn first(self, line: &Line, quantity: u32) -> MovedUnits {
-        let mut places: Vec<(bool, u32)> = line
-            .units()
-            .iter()
-            .zip(0..)
-            .filter(|(unit, _)| self.allows(unit))
-            .map(|(unit, place)| (unit.fulfilled, place))
-            .collect();
-        places.sort_unstable();
+        let allowed = line.units().iter().zip(0..).filter(|(unit, _)| self.allows(unit));
+        let mut places: Vec<(&LineUnit, u32)> = allowed.collect();
+        places.sort_by_key(|(unit, place)| (unit.fulfilled, leaving_order(unit), *place));
         places.truncate(usize::try_from(quantity).unwrap_or(usize::MAX));
         let mut places: Vec<u32> = places.into_iter().map(|(_, place)| place).collect();
         places.sort_unstable();

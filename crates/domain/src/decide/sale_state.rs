@@ -15,7 +15,6 @@ pub(super) fn refusal_of_sale<S: State>(
     request: &Request<'_>,
     now: Instant,
 ) -> Result<Option<Rejection>, DecideError> {
-    let everything = context.state.paused(None)?;
     let mut at = now;
     for line in request.basket.lines() {
         at = at.max(context.state.item(&line.item)?.map_or(at, |item| item.figures.at));
@@ -24,21 +23,31 @@ pub(super) fn refusal_of_sale<S: State>(
         let Some(item) = context.state.item(&line.item)?.filter(|_| request.adds(number, line)) else {
             continue;
         };
-        if everything {
-            return Ok(Some(Rejection::SalePaused(Scope::Everything)));
-        }
-        if let Some(scope) = pause_of(context, item)? {
-            return Ok(Some(Rejection::SalePaused(scope)));
-        }
-        if let Some(window) = item.settings.closed_at(at) {
-            return Ok(Some(Rejection::OutsideSaleWindow { item: item.key.clone(), window }));
+        if let Some(rejection) = refusal_of_item(context, item, at)? {
+            return Ok(Some(rejection));
         }
     }
     Ok(None)
 }
 
-/// The widest pause that concerns an item, below that of everything.
+/// The refusal of an item because its sale is paused, has not started or has ended at this instant.
+pub(super) fn refusal_of_item<S: State>(
+    context: &CommandContext<'_, S>,
+    item: &Item,
+    at: Instant,
+) -> Result<Option<Rejection>, DecideError> {
+    if let Some(scope) = pause_of(context, item)? {
+        return Ok(Some(Rejection::SalePaused(scope)));
+    }
+    let closed = item.settings.closed_at(at);
+    Ok(closed.map(|window| Rejection::OutsideSaleWindow { item: item.key.clone(), window }))
+}
+
+/// The widest pause that concerns an item.
 fn pause_of<S: State>(context: &CommandContext<'_, S>, item: &Item) -> Result<Option<Scope>, DecideError> {
+    if context.state.paused(None)? {
+        return Ok(Some(Scope::Everything));
+    }
     if context.state.paused(Some(item.key.location()))? {
         let location = Label::new(item.key.location())
             .map_err(|_| DecideError::InvariantViolated("a location is not a label"))?;

@@ -3,6 +3,7 @@
 
 use super::amend::{kept, removed};
 use super::hold::{change_hold, next_versions, open_for_change};
+use super::unit_pools::leaving_order;
 use super::{CommandContext, DecideError, backorder};
 use crate::command::Split;
 use crate::event::{HoldChange, KeyTarget, LineChange};
@@ -111,7 +112,7 @@ fn part_of(
     let Some(count) = u32::try_from(quantity).ok().filter(|count| *count <= line.quantity) else {
         return Ok(None);
     };
-    let (mut stay, mut go): (Vec<LineUnit>, Vec<LineUnit>) = (Vec::new(), Vec::new());
+    let (go, stay): (Vec<LineUnit>, Vec<LineUnit>);
     match selection {
         Some(UnitSelection::Named(ids)) => {
             let named: BTreeSet<_> = ids.iter().collect();
@@ -122,15 +123,17 @@ fn part_of(
         }
         Some(UnitSelection::BestAvailable(_)) | None => {
             let count = usize::try_from(quantity).unwrap_or(usize::MAX);
-            for (number, unit) in line.units().iter().enumerate() {
-                if number < count { &mut go } else { &mut stay }.push(unit.clone());
-            }
+            let mut leaving: Vec<&LineUnit> = line.units().iter().collect();
+            leaving.sort_by_key(|unit| leaving_order(unit));
+            leaving.truncate(count);
+            let leaving: BTreeSet<_> = leaving.into_iter().map(|unit| &unit.id).collect();
+            (go, stay) = line.units().iter().cloned().partition(|unit| leaving.contains(&unit.id));
         }
     }
     let released = next_versions(&go)?;
     let with = |units: Vec<LineUnit>| line.units.as_ref().map(|_| Arc::new(LineUnits::new(units)));
     let kept = u32::try_from(stay.len()).unwrap_or(u32::MAX);
-    let (details_of_moved, details_of_left) = backorder::split(line, count);
+    let (details_of_moved, details_of_left) = backorder::split(line, count, &go);
     let moved = Line {
         requested: count,
         quantity: count,

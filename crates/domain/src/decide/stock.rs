@@ -8,6 +8,7 @@ use crate::id::EventId;
 use crate::item::{Item, ItemKey, Mode, Settings, StockCounters, Supply};
 use crate::limits::{SUPPLIES, TOTAL_UNITS};
 use crate::outcome::{Outcome, Reply};
+use crate::pool::Pools;
 use crate::rejection::Rejection;
 use crate::state::{Scope, State};
 use crate::time::Instant;
@@ -38,11 +39,11 @@ pub(super) fn set<S: State>(
         return Ok(Outcome::Refused(rejection));
     }
     let Some(before) = before else { return Ok(create(context, command, mode, total, settings, now)) };
-    if let Some(rejection) = below_committed(&before, total, settings.oversell_allowance) {
-        return Ok(Outcome::Refused(rejection));
-    }
     if settings == *before.settings && total == before.figures.total_units {
         return Ok(Outcome::Done(Reply::Item { item: before, created: false }));
+    }
+    if let Some(rejection) = below_committed(&before, total, settings.oversell_allowance) {
+        return Ok(Outcome::Refused(rejection));
     }
     let item = Item { settings: Arc::new(settings), ..before };
     changed(context, item, total, StockChange::Set, now)
@@ -98,13 +99,14 @@ fn contradictory(settings: &Settings, mode: Mode) -> Option<Rejection> {
         let detail = "must be after `sale_starts_at`".to_string();
         return Some(Rejection::invalid("/sale_ends_at", detail));
     }
-    let pointer = match mode {
-        Mode::Units if settings.oversell_allowance > 0 => "/oversell_allowance",
-        Mode::Units if !settings.incoming.is_empty() => "/incoming",
+    let not_there = "a unit that is not there can't be sold";
+    let (pointer, reason) = match mode {
+        Mode::Units if settings.oversell_allowance > 0 => ("/oversell_allowance", not_there),
+        Mode::Units if !settings.incoming.is_empty() => ("/incoming", not_there),
+        Mode::Units if settings.gated => ("/gated", "a gate knows how many units there are, and not which"),
         Mode::Counted | Mode::Units => return None,
     };
-    let detail = "must be left out if units have ids: a unit that is not there can't be sold".to_string();
-    Some(Rejection::invalid(pointer, detail))
+    Some(Rejection::invalid(pointer, format!("must be left out if units have ids: {reason}")))
 }
 
 /// The total that a command asks for.
@@ -135,7 +137,7 @@ fn expected_item<S: State>(
 }
 
 /// Like [`expected_item`], for commands that need an existing item.
-fn existing_item<S: State>(
+pub(super) fn existing_item<S: State>(
     context: &CommandContext<'_, S>,
     key: &ItemKey,
     expected: Option<&Precondition>,
@@ -192,6 +194,7 @@ fn create<S: State>(
             ..StockCounters::none(now)
         },
         settings: Arc::new(settings),
+        pools: Pools::default(),
         version: Item::first_version(now),
         paused: false,
         created_at: now,
@@ -327,15 +330,16 @@ pub(super) fn changed_by<S: State>(
 }
 
 fn below_committed(item: &Item, total: u64, allowance: u64) -> Option<Rejection> {
-    let StockCounters { confirmed_sold, held, fulfilled, .. } = item.figures;
-    let sellable = total.saturating_add(allowance);
-    let fits = confirmed_sold.checked_add(held).is_some_and(|sum| sum <= sellable) && fulfilled <= total;
+    let promised = item.figures.committed().saturating_add(item.pools.set_aside());
+    // A write-off may leave pools with more units than there are. Only a lower total is refused for it.
+    let pools_fit = item.pools.allocated() <= total || total >= item.figures.total_units;
+    let fits = promised <= total.saturating_add(allowance) && item.figures.fulfilled <= total && pools_fit;
     (!fits).then(|| committed(item))
 }
 
-fn committed(item: &Item) -> Rejection {
+pub(super) fn committed(item: &Item) -> Rejection {
     let StockCounters { confirmed_sold, held, total_units, .. } = item.figures;
-    Rejection::BelowCommitted { confirmed_sold, held, total_units }
+    Rejection::BelowCommitted { confirmed_sold, held, total_units, set_aside: item.pools.set_aside() }
 }
 
 /// The settings after a command. A new item has none before.
@@ -346,6 +350,7 @@ fn merged(before: Option<&Settings>, command: &SetStock) -> Settings {
     Settings {
         safety_stock: command.safety_stock.unwrap_or(before.safety_stock),
         oversell_allowance: command.oversell_allowance.unwrap_or(before.oversell_allowance),
+        gated: command.gated.over(Some(before.gated)).unwrap_or_default(),
         default_ttl: command.default_ttl.over(before.default_ttl),
         max_hold: command.max_hold.over(before.max_hold),
         max_payment: command.max_payment.over(before.max_payment),

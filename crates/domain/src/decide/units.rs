@@ -3,6 +3,7 @@
 use super::grants::free;
 use super::hold::expire;
 use super::stock::changed;
+use super::unit_pools::without_unit;
 use super::{CommandContext, DecideError};
 use crate::basket::RequestedLine;
 use crate::command::{AddUnits, NewUnit, RetireUnit};
@@ -11,12 +12,14 @@ use crate::hold::Line;
 use crate::id::ReservationId;
 use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
-use crate::limits::{ATTRIBUTES, POOL_UNITS, POSITION, UNITS_AT_ONCE};
+use crate::limits::{ATTRIBUTES, ITEM_UNITS, POSITION, UNITS_AT_ONCE};
 use crate::outcome::{Outcome, Reply};
+use crate::pool::Pool;
 use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;
 use crate::unit::{LineUnit, Place, Unit, UnitStatus};
+use crate::unit_index::ClaimSource;
 use crate::unit_selection::{BestAvailable, UnitSelection};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -42,6 +45,62 @@ pub(super) struct Offer {
     pub(super) unknown_sections: Vec<Label>,
 }
 
+impl Offer {
+    /// Leaves out the last units, so that there are at most this many.
+    pub(super) fn clip(&mut self, most: u64) {
+        if self.quantity > most {
+            self.quantity = most;
+            if let Some(units) = &mut self.units {
+                units.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+                self.kept = self.kept.min(u32::try_from(most).unwrap_or(u32::MAX));
+            }
+        }
+    }
+}
+
+/// What a line asks for, and where its units may come from.
+struct UnitRequest<'a> {
+    item: &'a Item,
+    want: &'a RequestedLine,
+    /// The units that the line of the own hold has.
+    own: &'a [LineUnit],
+    /// Most units that the line gets, its own included.
+    count: usize,
+    /// The pool that it draws from before general stock.
+    pool: Option<&'a Pool>,
+    /// Units of general stock that are available beside its own. `None` if it gets none.
+    general: Option<u64>,
+}
+
+impl<'a> UnitRequest<'a> {
+    fn new(
+        item: &'a Item,
+        want: &'a RequestedLine,
+        own: Option<&'a Line>,
+        pool: Option<&Label>,
+    ) -> Result<Self, DecideError> {
+        let count = count(free(item, own, pool).min(want.quantity))?;
+        let own = own.map(Line::units).unwrap_or_default();
+        let pool = pool.and_then(|name| item.pools.get(name));
+        let general = pool.is_none_or(Pool::falls_back).then(|| item.available());
+        Ok(Self { item, want, own, count, pool, general })
+    }
+
+    /// Most units of general stock that the line may have, its own included.
+    fn most_general(&self) -> Option<usize> {
+        let own = self.own.iter().filter(|unit| unit.pool.is_none()).count();
+        self.general.map(|units| usize::try_from(units).unwrap_or(usize::MAX).saturating_add(own))
+    }
+
+    /// Whether a free unit in this pool is for the line.
+    fn may_take(&self, pool: Option<&Label>) -> bool {
+        match pool {
+            None => self.general.is_some(),
+            Some(name) => self.pool.is_some_and(|pool| pool.name == *name),
+        }
+    }
+}
+
 /// What is available now for a line of an item whose units have ids. The units of `own` count as available.
 pub(super) fn offer<S: State>(
     context: &CommandContext<'_, S>,
@@ -49,16 +108,15 @@ pub(super) fn offer<S: State>(
     want: &RequestedLine,
     selection: Option<&UnitSelection>,
     own: Option<&Line>,
+    pool: Option<&Label>,
 ) -> Result<Offer, DecideError> {
-    let count = count(free(item, own).min(want.quantity))?;
-    let own = own.map(Line::units).unwrap_or_default();
+    let request = UnitRequest::new(item, want, own, pool)?;
+    let own = request.own;
     let mut offer = Offer::default();
     let chosen = match selection {
-        None => return any(context, item, own, count),
-        Some(UnitSelection::BestAvailable(best)) => {
-            best_available(context, item, want, best, own, &mut offer, count)?
-        }
-        Some(UnitSelection::Named(ids)) => named(context, item, ids, own, &mut offer, count)?,
+        None => return any(context, &request),
+        Some(UnitSelection::BestAvailable(best)) => best_available(context, &request, best, &mut offer)?,
+        Some(UnitSelection::Named(ids)) => named(context, &request, ids, &mut offer)?,
     };
     let mine: BTreeMap<&Label, &LineUnit> = own.iter().map(|unit| (&unit.id, unit)).collect();
     let (mut kept, mut gained) = (Vec::with_capacity(chosen.len()), Vec::new());
@@ -80,22 +138,22 @@ fn count(units: u64) -> Result<usize, DecideError> {
 /// A free unit after it was claimed.
 fn claimed(unit: &Unit) -> Result<LineUnit, DecideError> {
     let version = next_version(unit.version)?;
-    Ok(LineUnit { id: unit.id.clone(), version, fulfilled: false, returned: false })
+    Ok(LineUnit { id: unit.id.clone(), version, fulfilled: false, returned: false, pool: unit.pool.clone() })
 }
 
-/// Any units: those of the own line, without the last in claim order when there are too many, then the first free ones.
-fn any<S: State>(
-    context: &CommandContext<'_, S>,
-    item: &Item,
-    own: &[LineUnit],
-    count: usize,
-) -> Result<Offer, DecideError> {
-    let mut units =
-        if own.len() > count { first_in_claim_order(context, item, own, count)? } else { own.to_vec() };
+/// Any units: those of the own line, without the last ones when there are too many, then the first free ones of the pool, then those of
+/// general stock.
+fn any<S: State>(context: &CommandContext<'_, S>, request: &UnitRequest<'_>) -> Result<Offer, DecideError> {
+    let UnitRequest { item, own, count, pool, .. } = *request;
+    let mut units = if own.len() > count { first_to_keep(context, item, own, count)? } else { own.to_vec() };
     let kept = units.len();
     let more = count - kept;
-    if more > 0 {
-        let found = context.state.free_units(&item.key, u32::try_from(more).unwrap_or(u32::MAX))?;
+    let of_pool = pool.map_or(0, |pool| usize::try_from(pool.free()).unwrap_or(usize::MAX)).min(more);
+    for (pool, more) in [(pool.map(|pool| &pool.name), of_pool), (None, more - of_pool)] {
+        if more == 0 {
+            continue;
+        }
+        let found = context.state.free_units(&item.key, pool, u32::try_from(more).unwrap_or(u32::MAX))?;
         if found.len() != more {
             return Err(DecideError::InvariantViolated(
                 "an item's figures say that other units are free than are",
@@ -109,8 +167,9 @@ fn any<S: State>(
     Ok(Offer { quantity: units.len() as u64, units: Some(units), kept, ..Offer::default() })
 }
 
-/// The first units of a line in claim order, in the order of the line.
-fn first_in_claim_order<S: State>(
+/// The units of a line that stay when it gets fewer: general stock leaves before pools, and of each the last in claim order leave first.
+/// They have the order of the line.
+fn first_to_keep<S: State>(
     context: &CommandContext<'_, S>,
     item: &Item,
     own: &[LineUnit],
@@ -120,7 +179,8 @@ fn first_in_claim_order<S: State>(
     for (number, line_unit) in own.iter().enumerate() {
         let unit = context.state.unit(&item.key, &line_unit.id)?;
         let unit = unit.ok_or(DecideError::InvariantViolated("a unit of a hold is not there"))?;
-        places.push((unit.place.position, &line_unit.id, number));
+        let is_general = line_unit.pool.is_none();
+        places.push((is_general, &line_unit.pool, unit.place.position, &line_unit.id, number));
     }
     places.sort_unstable();
     places.truncate(count);
@@ -131,42 +191,47 @@ fn first_in_claim_order<S: State>(
 
 fn best_available<'s, S: State>(
     context: &'s CommandContext<'_, S>,
-    item: &Item,
-    want: &RequestedLine,
+    request: &UnitRequest<'_>,
     best: &BestAvailable,
-    own: &[LineUnit],
     offer: &mut Offer,
-    count: usize,
 ) -> Result<Vec<&'s Unit>, DecideError> {
-    let Some(pool) = context.state.pool(&item.key)? else {
+    let Some(unit_index) = context.state.unit_index(&request.item.key)? else {
         offer.unknown_sections.clone_from(&best.sections);
         return Ok(Vec::new());
     };
-    let wanted = usize::try_from(want.quantity).unwrap_or(usize::MAX);
-    let found = pool.best(best, wanted, count, own);
+    let wanted = usize::try_from(request.want.quantity).unwrap_or(usize::MAX);
+    let pool = request.pool.map(|pool| &pool.name);
+    let source = ClaimSource { pool, general: request.most_general() };
+    let found = unit_index.best(best, wanted, request.count, request.own, source);
     if found.len() < wanted {
         let sections = best.sections.iter();
-        offer.unknown_sections.extend(sections.filter(|name| !pool.has_section(name)).cloned());
+        offer.unknown_sections.extend(sections.filter(|name| !unit_index.has_section(name)).cloned());
     }
     Ok(found)
 }
 
 fn named<'s, S: State>(
     context: &'s CommandContext<'_, S>,
-    item: &Item,
+    request: &UnitRequest<'_>,
     ids: &[Label],
-    own: &[LineUnit],
     offer: &mut Offer,
-    count: usize,
 ) -> Result<Vec<&'s Unit>, DecideError> {
-    let mine: BTreeSet<&Label> = own.iter().map(|unit| &unit.id).collect();
+    let mine: BTreeSet<&Label> = request.own.iter().map(|unit| &unit.id).collect();
     let mut found = Vec::with_capacity(ids.len());
     let mut deadlines = Some(Vec::new());
+    let mut general = request.most_general().unwrap_or(usize::MAX);
     for id in ids {
-        let unit = context.state.unit(&item.key, id)?;
+        let unit = context.state.unit(&request.item.key, id)?;
+        let is_free =
+            |unit: &Unit| unit.status == UnitStatus::Available && request.may_take(unit.pool.as_ref());
         match unit {
-            Some(unit) if unit.status == UnitStatus::Available || mine.contains(id) => {
-                found.push(unit);
+            Some(unit) if is_free(unit) || mine.contains(id) => {
+                if unit.pool.is_some() {
+                    found.push(unit);
+                } else if general > 0 {
+                    general -= 1;
+                    found.push(unit);
+                }
                 continue;
             }
             Some(Unit { status: UnitStatus::Held(holder), .. }) => {
@@ -184,7 +249,7 @@ fn named<'s, S: State>(
         offer.taken.push(id.clone());
     }
     offer.next_expiry_at = deadlines.and_then(|deadlines| deadlines.into_iter().min());
-    found.truncate(count);
+    found.truncate(request.count);
     Ok(found)
 }
 
@@ -250,7 +315,7 @@ pub(super) fn add<S: State>(
         }
         let NewUnit { id, section, row, number, attributes, .. } = posted.clone();
         let place = Place { position, section, row, number, attributes };
-        added.push(Unit { id, place, status: UnitStatus::Available, version: 1 });
+        added.push(Unit { id, place, status: UnitStatus::Available, version: 1, pool: None });
     }
     let count = u32::try_from(added.len())
         .map_err(|_| DecideError::InvariantViolated("more units than a command has"))?;
@@ -258,9 +323,9 @@ pub(super) fn add<S: State>(
         return Ok(Outcome::Done(Reply::Units { item, added: 0, unchanged }));
     }
     let total_units = super::add(item.figures.total_units, u64::from(count))?;
-    if total_units > POOL_UNITS {
+    if total_units > ITEM_UNITS {
         let detail = format!(
-            "must not bring the item past {POOL_UNITS} units with ids: more than that is counted stock"
+            "must not bring the item past {ITEM_UNITS} units with ids: more than that is counted stock"
         );
         return Ok(Outcome::Refused(Rejection::invalid("/units", detail)));
     }
@@ -318,17 +383,18 @@ pub(super) fn retire<S: State>(
         expire(context, due, now)?;
     }
     let (key, unit) = (item.key.clone(), command.unit.clone());
-    let Some(status) = context.state.unit(&key, &unit)?.map(|unit| unit.status) else {
+    let Some(known) = context.state.unit(&key, &unit)?.cloned() else {
         return Ok(Outcome::Refused(Rejection::UnknownUnit { item: key, unit }));
     };
-    if status != UnitStatus::Available {
-        return Ok(Outcome::Refused(Rejection::UnitInUse { item: key, unit, status }));
+    if known.status != UnitStatus::Available {
+        return Ok(Outcome::Refused(Rejection::UnitInUse { item: key, unit, status: known.status }));
     }
     let item = context
         .state
         .item(&key)?
         .ok_or(DecideError::InvariantViolated("an item went away within a command"))?
         .clone();
+    let item = Item { pools: without_unit(&item.pools, &known)?, ..item };
     let total_units = item.figures.total_units.checked_sub(1);
     let total_units =
         total_units.ok_or(DecideError::InvariantViolated("an item has fewer units than are listed"))?;

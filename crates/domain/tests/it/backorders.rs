@@ -106,12 +106,33 @@ fn terms_that_cannot_be() {
         0 stock hall - units incoming=a:1@1  -> invalid_request /incoming
         0 stock hall - units starts=1        -> created total=0 available=0 v=1
         0 stock hall - allow=1               -> invalid_request /oversell_allowance
+        0 stock hall - gated=true            -> invalid_request /gated
+        0 stock hall - gated=false           -> item total=0 available=0 v=1
+        0 stock hall - gated=none            -> item total=0 available=0 v=1
         0 stock a 1 allow=1000000000001      -> invalid_request /oversell_allowance
         0 stock a 1 incoming=b:0@1           -> invalid_request /incoming/0/quantity
         0 stock a 1 incoming=b:1@1+b:1@2     -> invalid_request /incoming/1/supply_id
         0 stock a 1 incoming=b:1@1           -> created total=1 available=1 v=1
         0 stock a - incoming=none            -> item total=1 available=1 v=2
         0 stock a 0 allow=1 safety=1         -> item total=0 available=0 v=3
+        ",
+    );
+}
+
+#[test]
+fn gated() {
+    check(
+        "
+        0 stock a 1 gated=true          -> created total=1 available=1 v=1
+        0 stock a 1                     -> item total=1 available=1 v=1
+        0 stock a - gated=true          -> item total=1 available=1 v=1
+        0 reserve 1 a=2                 -> insufficient_inventory a=2>1
+        0 stock a - gated=false         -> item total=1 available=1 v=2
+        0 stock a - gated=none          -> item total=1 available=1 v=2
+        0 stock a - gated=true          -> item total=1 available=1 v=3
+        0 stock a - gated=none          -> item total=1 available=1 v=4
+        0 stock b 1 gated=none          -> created total=1 available=1 v=1
+        0 stock hall - units gated=true -> invalid_request /gated
         ",
     );
 }

@@ -76,7 +76,7 @@ fn a_reservation_keeps_what_its_caller_said_and_has_no_room_for_what_it_did_not(
         1 confirm u                                  -> confirmed at 1 a=1
         "#,
     );
-    let none = OptionalTerms { channel: None, customer_id: None, session_id: None, metadata: None };
+    let none = OptionalTerms::default();
     for (name, extras) in [
         ("r", None),
         ("s", Some(OptionalTerms { channel: Some(label("app")), ..none.clone() })),

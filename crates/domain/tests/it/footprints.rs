@@ -74,6 +74,8 @@ fn a_slice_gives_the_same_outcome_as_all_of_memory() {
         "reserve x a=1,b=3,hub/c=2 ttl=5",
         "reserve x a=9,ghost=1",
         "reserve x b=3 ttl=5 partial",
+        "reserve x default+hub/c=2,none+default/a=4 ttl=5",
+        "reserve x most:default+hub/a=1,single:hub+default/b=2 ttl=5",
         "reserve x a=1,b=1 ttl=5 key=k",
         "confirm r",
         "confirm r key=k2",
@@ -119,8 +121,15 @@ fn late(played: &mut Played, command: &str, at: &str) -> Vec<Resource> {
 #[test]
 fn only_holds_that_fall_due_are_loaded_late() {
     let mut played = check(SHOP);
-    for command in ["reserve x a=1,b=1", "confirm r", "release s", "extend r 9", "return t all", "adjust a 1"]
-    {
+    for command in [
+        "reserve x a=1,b=1",
+        "reserve x none+default/a=1",
+        "confirm r",
+        "release s",
+        "extend r 9",
+        "return t all",
+        "adjust a 1",
+    ] {
         assert_eq!(late(&mut played, command, "1000"), [], "{command}");
         let due = late(&mut played, command, "9000");
         assert!(
@@ -168,6 +177,7 @@ fn a_known_key_leads_to_what_it_made_and_nowhere_else() {
     let expected = BTreeSet::from([
         Resource::Key(fresh.key.unwrap().hash),
         Resource::Pause(None),
+        Resource::Limits,
         location("hub"),
         location("default"),
         Resource::Item(item("a")),
@@ -191,10 +201,10 @@ fn a_basket_with_more_units_than_one_may_have_names_none_past_the_limit() {
             "reserve x hall=9999,ring=[a]",
             vec![
                 Resource::Unit(item("ring"), Label::new("a").unwrap()),
-                Resource::FreeUnits(item("hall"), 9_999),
+                Resource::FreeUnits(item("hall"), None, 9_999),
             ],
         ),
-        ("reserve x hall=9999,ring=[a+b]", vec![Resource::FreeUnits(item("hall"), 9_999)]),
+        ("reserve x hall=9999,ring=[a+b]", vec![Resource::FreeUnits(item("hall"), None, 9_999)]),
         ("reserve x hall=10001,ring=[a]", Vec::new()),
     ] {
         let envelope = played.envelope(command);

@@ -1,320 +1,271 @@
-//! A pool of units: what it counts, in which order it has them, and that one that has lived is as one that is made of the
-//! same units at once.
+//! Pools: `pools a` shows `name=allocated:held+sold`, and `^vip=2` behind a line says that two of its units were drawn from the pool.
 
-use stockhold_domain::{
-    Attribute, Attributes, BestAvailable, Label, Place, Pool, ReservationId, SeatStates, Unit, UnitStatus,
-};
-
-const ROWS: u64 = 6;
-const SEATS: u64 = 9;
-
-fn label(text: &str) -> Label {
-    Label::new(text).unwrap()
-}
-
-fn seat(row: u64, number: u64) -> Unit {
-    let section = if row < ROWS / 2 { "stalls" } else { "balcony" };
-    Unit {
-        id: label(&format!("{row}-{number}")),
-        place: Place {
-            // Sections stand in the order of claims by turns, so that rows are not in that order.
-            position: (row % 3) * 1_000 + row * 20 + number,
-            section: Some(label(section)),
-            row: Some(label(&row.to_string())),
-            number: None,
-            attributes: Attributes::default(),
-        },
-        status: UnitStatus::Available,
-        version: 1,
-    }
-}
-
-fn best(wanted: usize, adjacent: bool, least: Option<u32>, section: Option<&str>) -> (usize, BestAvailable) {
-    let sections = section.map(label).into_iter().collect();
-    (wanted, BestAvailable { adjacent, sections, min_together: least, attributes: Attributes::default() })
-}
-
-/// The same, with some at the position of the one before them.
-fn tied(row: u64, number: u64) -> Unit {
-    let plain = seat(row, number);
-    let position = plain.place.position - u64::from(number % 4 == 2);
-    Unit { place: Place { position, ..plain.place }, ..plain }
-}
+use crate::table::check;
 
 #[test]
-fn a_pool_is_the_same_after_units_have_gone() {
-    for seat in [seat, tied] {
-        let all = (0..ROWS).flat_map(|row| (0..SEATS).map(move |number| seat(row, number)));
-        as_a_new_pool(all.collect(), |number| seat(ROWS - 1, SEATS + number));
-    }
-}
-
-/// Units move, go and, `behind` the others, come: what is left of them is to be as a pool that never had others.
-fn as_a_new_pool(units: Vec<Unit>, behind: impl Fn(u64) -> Unit) {
-    let mut pool = Pool::default();
-    pool.add(units);
-    let mut came = 0;
-    let holder = ReservationId::from_u128(7);
-    let wishes = [
-        best(2, true, None, None),
-        best(4, true, None, Some("balcony")),
-        best(5, false, Some(2), None),
-        best(3, true, None, Some("stalls")),
-        best(1, true, None, None),
-    ];
-    let mut random: u64 = 1;
-    let mut chosen = 0;
-    while pool.len() > 8 {
-        // A linear congruential step (Knuth's constants) is enough to pick units.
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let nth = usize::try_from(random >> 33).unwrap() % pool.len();
-        let unit = pool.iter().nth(nth).unwrap().clone();
-        match (random >> 60, unit.status) {
-            (0..6, UnitStatus::Available) => pool.retire(&unit.id),
-            (6..8, _) => {
-                pool.add(vec![behind(came)]);
-                came += 1;
-            }
-            (_, UnitStatus::Available) => pool.set(&unit.id, UnitStatus::Held(holder), unit.version + 1),
-            (_, _) => pool.set(&unit.id, UnitStatus::Available, unit.version + 1),
-        }
-        let mut anew = Pool::default();
-        anew.add(pool.iter().cloned().collect());
-        assert_eq!(pool.states(), anew.states());
-        for (wanted, wish) in &wishes {
-            let found: Vec<&Unit> = pool.best(wish, *wanted, *wanted, &[]);
-            assert_eq!(found, anew.best(wish, *wanted, *wanted, &[]), "{wish:?} of {} units", pool.len());
-            chosen += found.len();
-        }
-    }
-    assert!(chosen > 100 && came > 5, "{chosen} seats were chosen, {came} came");
-}
-
-#[test]
-fn who_stood_between_two_neighbours_goes_and_they_are_side_by_side() {
-    let (three, wish) = best(3, true, None, None);
-    for gone in ["b", "c"] {
-        let mut pool = Pool::default();
-        pool.add(vec![plain("a", 1), plain("b", 2), plain("c", 2), plain("d", 3)]);
-        assert_eq!(pool.best(&wish, three, three, &[]).len(), 2, "two and two");
-        pool.retire(&label(gone));
-        assert_eq!(pool.best(&wish, three, three, &[]).len(), three, "without {gone}");
-    }
-}
-
-const HOLDER: ReservationId = ReservationId::from_u128(7);
-const HELD: UnitStatus = UnitStatus::Held(HOLDER);
-const SOLD: UnitStatus = UnitStatus::Sold(HOLDER);
-
-fn plain(id: &str, position: u64) -> Unit {
-    let place = Place { position, ..Place::default() };
-    Unit { id: label(id), place, status: UnitStatus::Available, version: 1 }
-}
-
-/// Units `u0`, `u1`, … at the positions of their numbers.
-fn row_of(count: u64) -> Pool {
-    let mut pool = Pool::default();
-    pool.add((0..count).map(|number| plain(&format!("u{number}"), number)).collect());
-    pool
-}
-
-fn ids<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<&'a str> {
-    units.map(|unit| unit.id.as_str()).collect()
-}
-
-fn counts(pool: &Pool) -> (usize, u64, u64) {
-    (pool.len(), pool.held(), pool.sold())
-}
-
-#[test]
-fn a_pool_counts_what_is_held_and_what_is_sold() {
-    let mut pool = Pool::default();
-    assert!(pool.is_empty());
-    pool.add((0..5).map(|number| plain(&format!("u{number}"), number)).collect());
-    assert!(!pool.is_empty());
-    assert_eq!(counts(&pool), (5, 0, 0));
-    for (unit, status, expected) in [
-        ("u0", HELD, (5, 1, 0)),
-        ("u1", HELD, (5, 2, 0)),
-        ("u2", HELD, (5, 3, 0)),
-        ("u0", SOLD, (5, 2, 1)),
-        ("u1", SOLD, (5, 1, 2)),
-        ("u2", UnitStatus::Available, (5, 0, 2)),
-        ("u0", UnitStatus::Available, (5, 0, 1)),
-        ("ghost", HELD, (5, 0, 1)),
-    ] {
-        pool.set(&label(unit), status, 2);
-        assert_eq!(counts(&pool), expected, "{unit} {status:?}");
-    }
-    for number in [0, 2, 3, 4] {
-        pool.retire(&label(&format!("u{number}")));
-    }
-    assert_eq!(counts(&pool), (1, 0, 1));
-    assert_eq!(ids(pool.iter()), ["u1"]);
-    assert!(!pool.is_empty());
-}
-
-#[test]
-fn units_come_in_as_they_stand() {
-    let standing = |id, position, status, version| Unit { status, version, ..plain(id, position) };
-    let all = vec![
-        standing("a", 1, HELD, 4),
-        standing("b", 2, SOLD, 3),
-        standing("c", 3, UnitStatus::Available, 9),
-        standing("d", 4, SOLD, 5),
-    ];
-    let mut pool = Pool::default();
-    pool.add(all.clone());
-    assert_eq!(pool.iter().cloned().collect::<Vec<_>>(), all);
-    assert_eq!(counts(&pool), (4, 1, 2));
-    assert_eq!(ids(pool.first_free(9)), ["c"]);
-    assert_eq!(
-        pool.states(),
-        SeatStates { count: 4, moves: 21, available: vec![0b0100], sold: vec![0b1010] }
-    );
-    // The same when others come before them and all are put in order anew.
-    pool.add(vec![plain("0", 0)]);
-    assert_eq!(counts(&pool), (5, 1, 2));
-    assert_eq!(
-        pool.states(),
-        SeatStates { count: 5, moves: 22, available: vec![0b01001], sold: vec![0b10100] }
+fn a_pool_is_drawn_from_by_name_only() {
+    check(
+        "
+        0 stock a 10 safety=1           -> created total=10 available=9 v=1
+        0 pool a vip 4                  -> created total=10 available=5 v=2
+        0 reserve r a=6                 -> insufficient_inventory a=6>5
+        0 reserve r a=5                 -> active until 600000 a=5
+        0 reserve s a=1                 -> insufficient_inventory a=1>0@600000
+        0 reserve s a=3 pool=vip        -> active until 600000 a=3 ^vip=3
+        0 pools a                       -> vip=4:3+0
+        0 reserve t a=2 pool=vip        -> insufficient_inventory a=2>1@600000
+        0 reserve t a=2 pool=vip partial -> active until 600000 a=1/2 ^vip=1
+        0 confirm s                     -> confirmed at 0 a=3 ^vip=3
+        0 pools a                       -> vip=4:1+3
+        0 release t                     -> cancelled at 0 a=1/2 ^vip=1
+        0 pools a                       -> vip=4:0+3
+        0 return s a=1                  -> confirmed at 0 a=3-1 ^vip=2
+        0 pools a                       -> vip=4:0+2
+        0 reserve u a=1                 -> insufficient_inventory a=1>0@600000
+        600000 sweep                    -> swept 1
+        600000 pools a                  -> vip=4:0+2
+        600000 reserve u a=1 pool=x     -> invalid_request /pool
+        ",
     );
 }
 
 #[test]
-fn pools_are_equal_when_their_units_are() {
-    let (mut one, other) = (row_of(3), row_of(3));
-    assert_eq!(one, other);
-    one.set(&label("u1"), HELD, 2);
-    assert_ne!(one, other);
-    one.set(&label("u1"), UnitStatus::Available, 1);
-    assert_eq!(one, other);
-    one.retire(&label("u2"));
-    assert_ne!(one, other);
-    assert_eq!(one, row_of(2));
+fn general_stock_is_drawn_after_the_pool_if_it_falls_back() {
+    check(
+        "
+        0 stock a 10                    -> created total=10 available=10 v=1
+        0 pool a vip 2                  -> created total=10 available=8 v=2
+        0 pool a press 2 strict         -> created total=10 available=6 v=3
+        0 reserve r a=5 pool=vip        -> active until 600000 a=5 ^vip=2
+        0 reserve s a=3 pool=press      -> insufficient_inventory a=3>2@600000
+        0 reserve s a=2 pool=press      -> active until 600000 a=2 ^press=2
+        0 amend r a=3                   -> active until 600000 a=3 ^vip=2
+        0 amend r a=1                   -> active until 600000 a=1 ^vip=1
+        0 amend r a=4                   -> active until 600000 a=4 ^vip=2
+        0 split r a=3 into=p            -> active until 600000 a=3 ^vip=1
+        0 hold r                        -> active until 600000 a=1 ^vip=1
+        0 merge p r                     -> active until 600000 a=4 ^vip=2
+        0 merge p s                     -> active until 600000 a=6 ^press=2 ^vip=2
+        0 pools a                       -> press=2:2+0 vip=2:2+0
+        0 amend p a=3                   -> active until 600000 a=3 ^press=2 ^vip=1
+        0 confirm p                     -> confirmed at 0 a=3 ^press=2 ^vip=1
+        0 return p a=2                  -> confirmed at 0 a=3-2 ^press=1
+        0 return p a=1 write-off        -> confirmed at 0 a=3-3
+        0 pools a                       -> press=1:0+0 vip=2:0+0
+        0 books a                       -> total=9 sold=0 held=0 active=0 seq=19 v=4 at=0
+        0 stock a 2                     -> below_committed sold=0 held=0 total=9 aside=3
+        0 stock a 3                     -> item total=3 available=0 v=5
+        ",
+    );
 }
 
 #[test]
-fn units_stand_in_the_order_of_their_claims_whenever_they_came() {
-    let mut pool = Pool::default();
-    for (id, position, expected) in [
-        ("m", 20, &["m"][..]),
-        ("n", 30, &["m", "n"]),
-        ("z", 10, &["z", "m", "n"]),
-        ("a", 25, &["z", "m", "a", "n"]),
-        ("o", 30, &["z", "m", "a", "n", "o"]),
-        ("c", 30, &["z", "m", "a", "c", "n", "o"]),
-        ("b", 40, &["z", "m", "a", "c", "n", "o", "b"]),
-    ] {
-        pool.add(vec![plain(id, position)]);
-        assert_eq!(ids(pool.iter()), expected);
-        assert_eq!(ids(pool.first_free(9)), expected);
+fn items_without_the_pool_give_general_stock() {
+    check(
+        "
+        0 stock a 5                     -> created total=5 available=5 v=1
+        0 stock b 5                     -> created total=5 available=5 v=1
+        0 pool a vip 5                  -> created total=5 available=0 v=2
+        0 reserve r a=1,b=1 pool=vip    -> active until 600000 a=1 ^vip=1 b=1
+        0 reserve s b=1 pool=vip        -> invalid_request /pool
+        0 reserve s b=1,ghost=1 pool=vip -> invalid_request /pool
+        0 reserve s a=1,ghost=1 pool=vip -> unknown_item ghost
+        ",
+    );
+}
+
+#[test]
+fn a_pool_is_released_at_its_time() {
+    check(
+        "
+        0 stock a 10                    -> created total=10 available=10 v=1
+        0 pool a vip 6 strict at=1000   -> created total=10 available=4 v=2
+        0 reserve r a=2 pool=vip        -> active until 600000 a=2 ^vip=2
+        0 confirm r                     -> confirmed at 0 a=2 ^vip=2
+        999.999 reserve s a=5           -> insufficient_inventory a=5>4
+        999.999 sweep                   -> swept 0
+        1000 reserve s a=8              -> active until 601000 a=8
+        1000 pools a                    -> vip=2:0+2@1000
+        1000 reserve t a=1 pool=vip     -> insufficient_inventory a=1>0@601000
+        1000 return r all               -> confirmed at 0 a=2-2
+        1000 pools a                    -> vip=0:0+0@1000
+        1000 reserve t a=2 pool=vip     -> active until 601000 a=2
+        1000 pool a vip 1               -> below_committed sold=0 held=10 total=10
+        1000 stock a 11                 -> item total=11 available=1 v=4
+        1000 pool a vip 1               -> created total=11 available=0 v=5
+        1000 reserve u a=1 pool=vip     -> active until 601000 a=1 ^vip=1
+        ",
+    );
+}
+
+#[test]
+fn the_sweeper_releases_pools_and_an_idle_one_too() {
+    check(
+        "
+        0 stock a 10                    -> created total=10 available=10 v=1
+        0 stock b 10                    -> created total=10 available=10 v=1
+        0 pool a vip 3 at=2000          -> created total=10 available=7 v=2
+        0 pool b vip 3 idle=2           -> created total=10 available=7 v=2
+        500 reserve r b=1 pool=vip ttl=1 -> active until 1500 b=1 ^vip=1
+        2000 sweep                      -> swept 1 released 1
+        2000 pools a                    -> vip=0:0+0@2000
+        2000 pools b                    -> vip=3:0+0
+        2499.999 sweep                  -> swept 0
+        2500 sweep                      -> swept 0 released 1
+        2500 pools b                    -> vip=0:0+0@2500
+        2500 pool b vip 3 at=2400       -> created total=10 available=10 v=5
+        2500 pools b                    -> vip=0:0+0@2500
+        ",
+    );
+}
+
+#[test]
+fn what_is_drawn_stays_drawn_when_a_pool_is_deleted() {
+    check(
+        "
+        0 stock a 4                     -> created total=4 available=4 v=1
+        0 unpool a vip                  -> unknown_pool a vip
+        0 pool a vip 5                  -> below_committed sold=0 held=0 total=4
+        0 pool a vip 4                  -> created total=4 available=0 v=2
+        0 pool a vip 4                  -> item total=4 available=0 v=2
+        0 pool a vip 3 version=1        -> precondition_failed v=2
+        0 reserve r a=3 pool=vip        -> active until 600000 a=3 ^vip=3
+        0 pool a vip 2                  -> below_committed sold=0 held=3 total=4 aside=1
+        0 pool a vip 3                  -> item total=4 available=1 v=3
+        0 unpool a vip                  -> item total=4 available=1 v=4
+        0 unpool a vip                  -> item total=4 available=1 v=4
+        0 pools a                       -> vip=3:3+0@0
+        0 amend r a=4                   -> active until 600000 a=4 ^vip=3
+        0 amend r a=2                   -> active until 600000 a=2 ^vip=2
+        0 pools a                       -> vip=2:2+0@0
+        0 books a                       -> total=4 sold=0 held=2 active=1 seq=7 v=4 at=0
+        0 release r                     -> cancelled at 0 a=2 ^vip=2
+        0 pools a                       -> vip=0:0+0@0
+        0 reserve s a=4 pool=vip        -> active until 600000 a=4
+        ",
+    );
+}
+
+#[test]
+fn due_holds_are_expired_before_stock_is_set_aside() {
+    check(
+        "
+        0 stock a 4 safety=4            -> created total=4 available=0 v=1
+        0 stock a 4 safety=0            -> item total=4 available=4 v=2
+        0 reserve r a=3 ttl=1           -> active until 1000 a=3
+        999 pool a vip 2                -> below_committed sold=0 held=3 total=4
+        1000 pool a vip 4               -> created total=4 available=0 v=3
+        1000 hold r                     -> expired at 1000 a=3
+        ",
+    );
+}
+
+#[test]
+fn a_backorder_never_takes_what_is_set_aside() {
+    check(
+        "
+        0 stock a 4 allow=3             -> created total=4 available=7 v=1
+        0 pool a vip 5                  -> below_committed sold=0 held=0 total=4
+        0 pool a vip 4                  -> created total=4 available=3 v=2
+        0 reserve r a=3                 -> active until 600000 a=3~3
+        0 reserve s a=1                 -> insufficient_inventory a=1>0@600000
+        0 reserve s a=4 pool=vip        -> active until 600000 a=4 ^vip=4
+        0 amend r a=2                   -> active until 600000 a=2~2
+        0 reserve t a=1 pool=vip        -> active until 600000 a=1~1
+        0 pool a press 1                -> below_committed sold=0 held=7 total=4
+        ",
+    );
+}
+
+#[test]
+fn a_late_payer_draws_from_the_pool_again() {
+    check(
+        "
+        0 stock a 4                     -> created total=4 available=4 v=1
+        0 pool a vip 2 strict           -> created total=4 available=2 v=2
+        0 reserve r a=2 pool=vip ttl=1  -> active until 1000 a=2 ^vip=2
+        1000 confirm r reacquire into=s -> confirmed at 1000 a=2 ^vip=2
+        1000 pools a                    -> vip=2:0+2
+        ",
+    );
+}
+
+#[test]
+fn an_item_has_a_bounded_number_of_pools_and_remembers_former_ones() {
+    use std::fmt::Write;
+    let mut table = String::from("0 stock a 99 -> created total=99 available=99 v=1\n");
+    for number in 0..16 {
+        writeln!(
+            table,
+            "0 pool a p{number} 1 -> created total=99 available={} v={}",
+            98 - number,
+            number + 2
+        )
+        .unwrap();
     }
-    assert!(pool.iter().all(|unit| pool.get(&unit.id) == Some(unit)));
-    assert_eq!(pool.last_position(), 40);
-    pool.retire(&label("b"));
-    assert_eq!(pool.last_position(), 30);
-    pool.add(vec![plain("b", 5), plain("d", 50)]);
-    assert_eq!(ids(pool.iter()), ["b", "z", "m", "a", "c", "n", "o", "d"]);
-    assert!(pool.iter().all(|unit| pool.get(&unit.id) == Some(unit)));
-}
-
-#[test]
-fn a_page_goes_on_behind_the_unit_it_is_told() {
-    let mut pool = Pool::default();
-    pool.add(vec![plain("a", 1), plain("b", 1), plain("c", 2), plain("d", 5), plain("e", 5)]);
-    let after = |pool: &Pool, position, id: &str| ids(pool.after(Some((position, &label(id))))).join("");
-    assert_eq!(ids(pool.after(None)).join(""), "abcde");
-    for (position, id, expected) in [
-        (0, "z", "abcde"),
-        (1, "a", "bcde"),
-        (1, "aa", "bcde"),
-        (1, "b", "cde"),
-        (3, "a", "de"),
-        (5, "d", "e"),
-        (5, "e", ""),
-        (6, "a", ""),
-    ] {
-        assert_eq!(after(&pool, position, id), expected, "after {id} at {position}");
+    table.push_str("0 pool a more 1 -> too_many_pools a\n0 unpool a p3 -> item total=99 available=84 v=18\n");
+    table.push_str("0 pool a more 1 -> created total=99 available=83 v=19\n");
+    table.push_str("0 reserve r a=1 pool=p3 -> active until 600000 a=1\n");
+    check(&table);
+    // The 65th former pool takes the place of the first.
+    let mut table = String::from("0 stock a 9 -> created total=9 available=9 v=1\n");
+    for number in 0..65 {
+        let version = 2 + 2 * number;
+        writeln!(table, "{number} pool a q{number} 1 -> created total=9 available=8 v={version}").unwrap();
+        writeln!(table, "{number} unpool a q{number} -> item total=9 available=9 v={}", version + 1).unwrap();
     }
-    // It also goes on behind one that has gone since, and without it.
-    pool.retire(&label("c"));
-    pool.retire(&label("d"));
-    assert_eq!(ids(pool.after(None)).join(""), "abe");
-    assert_eq!(after(&pool, 1, "a"), "be");
-    assert_eq!(after(&pool, 2, "c"), "e");
-    assert_eq!(after(&pool, 5, "d"), "e");
+    table.push_str("99 reserve r a=1 pool=q0 -> invalid_request /pool\n");
+    table.push_str("99 reserve r a=1 pool=q1 -> active until 600099 a=1\n");
+    check(&table);
 }
 
 #[test]
-fn a_seat_map_says_where_each_unit_stands() {
-    let empty = SeatStates { count: 0, moves: 0, available: Vec::new(), sold: Vec::new() };
-    assert_eq!(Pool::default().states(), empty);
-
-    let mut single = row_of(1);
-    single.set(&label("u0"), SOLD, 3);
-    assert_eq!(single.states(), SeatStates { count: 1, moves: 3, available: vec![0], sold: vec![1] });
-
-    let mut pool = row_of(66);
-    pool.set(&label("u1"), HELD, 2);
-    pool.set(&label("u3"), SOLD, 3);
-    pool.set(&label("u65"), SOLD, 5);
-    let available = vec![!0b1010, 0b01];
-    assert_eq!(pool.states(), SeatStates { count: 66, moves: 73, available, sold: vec![0b1000, 0b10] });
-
-    // Those behind a unit that goes move up, and it takes its version along.
-    pool.set(&label("u0"), UnitStatus::Available, 4);
-    pool.retire(&label("u0"));
-    let available = vec![!0b101, 0b0];
-    assert_eq!(pool.states(), SeatStates { count: 65, moves: 72, available, sold: vec![0b100, 0b1] });
+fn a_pool_that_ends_in_the_past_is_set_once() {
+    check(
+        "
+        0 stock a 4                     -> created total=4 available=4 v=1
+        9 pool a vip 3 at=5             -> created total=4 available=4 v=3
+        9 pool a vip 3 at=5             -> item total=4 available=4 v=3
+        9 pool a vip 3 at=20            -> created total=4 available=1 v=4
+        ",
+    );
 }
 
 #[test]
-fn units_that_come_later_are_in_the_layout_and_among_the_best() {
-    let (pair, wish) = best(2, true, None, None);
-    let mut pool = Pool::default();
-    pool.add(vec![seat(0, 0)]);
-    assert_eq!(ids(pool.best(&wish, pair, pair, &[]).into_iter()), ["0-0"]);
-    assert_eq!(pool.layout().len(), 1);
-    pool.add(vec![seat(0, 1), seat(0, 2)]);
-    assert_eq!(pool.best(&wish, pair, pair, &[]).len(), pair);
-    let layout = pool.layout();
-    assert_eq!(layout.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["0-0", "0-1", "0-2"]);
-    assert_eq!(layout[2].1, seat(0, 2).place);
-    pool.retire(&label("0-0"));
-    assert_eq!(pool.layout().len(), 2);
+fn a_write_off_leaves_an_item_that_can_be_set() {
+    check(
+        "
+        0 stock a 10 allow=10           -> created total=10 available=20 v=1
+        0 pool a vip 8                  -> created total=10 available=12 v=2
+        0 reserve r a=7                 -> active until 600000 a=7~5
+        0 confirm r                     -> confirmed at 0 a=7~5
+        0 fulfil r all                  -> confirmed at 0 a=7+7~5
+        0 return r all write-off        -> confirmed at 0 a=7-7~5
+        0 pools a                       -> vip=8:0+0
+        0 stock a 3                     -> item total=3 available=5 v=3
+        0 stock a 3 safety=1            -> item total=3 available=4 v=4
+        0 stock a 2                     -> below_committed sold=0 held=0 total=3 aside=8
+        ",
+    );
 }
 
 #[test]
-fn neighbours_share_the_texts_of_their_place() {
-    let wide = |id: &str, position| {
-        let attributes = Attributes::new(vec![(label("wide"), Attribute::Flag(true))]);
-        let place =
-            Place { position, section: Some(label("s")), row: Some(label("r")), number: None, attributes };
-        Unit { place, ..plain(id, position) }
-    };
-    let mut pool = Pool::default();
-    pool.add(vec![wide("a", 1), wide("b", 2)]);
-    pool.add(vec![wide("c", 3)]);
-    let texts = |unit: &Unit| {
-        let Place { section, row, attributes, .. } = &unit.place;
-        let text = |label: &Option<Label>| label.as_ref().unwrap().as_str().as_ptr();
-        (text(section), text(row), attributes.all().as_ptr())
-    };
-    let first = texts(pool.iter().next().unwrap());
-    assert!(pool.iter().all(|unit| texts(unit) == first));
-    // One that differs keeps its own.
-    let mut other = wide("d", 4);
-    other.place.row = Some(label("q"));
-    pool.add(vec![other.clone()]);
-    assert_eq!(pool.get(&other.id), Some(&other));
-}
-
-#[test]
-fn states_end_with_the_last_unit_where_those_that_are_left_fill_whole_words() {
-    let mut pool = Pool::default();
-    pool.add((0..129).map(|n| plain(&n.to_string(), n)).collect());
-    pool.retire(&label("7"));
-    let SeatStates { count, available, sold, .. } = pool.states();
-    assert_eq!((count, available, sold), (128, vec![u64::MAX; 2], vec![0; 2]));
+fn a_split_and_a_merge_keep_a_pool_that_is_older_than_all_that_are_remembered() {
+    use std::fmt::Write;
+    let mut table = String::from("0 stock a 9 -> created total=9 available=9 v=1\n");
+    table.push_str("0 pool a vip 2 -> created total=9 available=7 v=2\n");
+    table.push_str("0 reserve r a=2 pool=vip -> active until 600000 a=2 ^vip=2\n");
+    table.push_str("0 unpool a vip -> item total=9 available=7 v=3\n");
+    for number in 0..64 {
+        let version = 4 + 2 * number;
+        writeln!(table, "{} pool a q{number} 1 -> created total=9 available=6 v={version}", number + 1)
+            .unwrap();
+        writeln!(table, "{} unpool a q{number} -> item total=9 available=7 v={}", number + 1, version + 1)
+            .unwrap();
+    }
+    table.push_str("99 reserve o a=1 -> active until 600099 a=1\n");
+    table.push_str("99 merge o r -> active until 600099 a=3 ^vip=2\n");
+    table.push_str("99 split o a=1 into=s -> active until 600099 a=1\n");
+    table.push_str("99 split o a=1 into=t -> active until 600099 a=1 ^vip=1\n");
+    check(&table);
 }

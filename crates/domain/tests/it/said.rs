@@ -38,7 +38,17 @@ fn said_reply(reply: &Reply) -> String {
         }
         Reply::ItemDeleted => "deleted".to_owned(),
         Reply::Sale { paused } => if *paused { "paused" } else { "open" }.to_owned(),
-        Reply::Swept { expired } => format!("swept {expired}"),
+        Reply::Swept { expired, released: 0 } => format!("swept {expired}"),
+        Reply::Swept { expired, released } => format!("swept {expired} released {released}"),
+        Reply::Limit { limit, created } => {
+            let word = if *created { "created" } else { "limit" };
+            match &limit.terms {
+                Some(terms) => {
+                    format!("{word} most={} v={} g={}", terms.limit, limit.version, limit.generation)
+                }
+                None => format!("no limit v={}", limit.version),
+            }
+        }
         Reply::Record(record) => match &record.value {
             Some(value) => {
                 format!("record {} v={}", std::str::from_utf8(value.as_bytes()).unwrap(), record.version)
@@ -86,6 +96,13 @@ pub(crate) fn said_hold(hold: &Hold) -> String {
         if line.details().backordered > 0 {
             write!(words, "~{}", line.details().backordered).unwrap();
         }
+        for draw in &line.details().draws {
+            write!(words, " ^{}={}", draw.pool, draw.units).unwrap();
+        }
+        for count in &line.details().counted {
+            let subject = count.key.subject.name().map(|name| format!("({name})")).unwrap_or_default();
+            write!(words, " #{}.{}{subject}={}", count.key.limit, count.key.generation, count.units).unwrap();
+        }
         if let Some(at) = line.details().promised_at {
             write!(words, "@{}", since_start(at)).unwrap();
         }
@@ -110,6 +127,7 @@ fn said_item(key: &ItemKey) -> String {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each rejection")]
 fn said_rejection(rejection: &Rejection) -> String {
     match rejection {
         Rejection::InvalidRequest(error) => {
@@ -139,6 +157,16 @@ fn said_rejection(rejection: &Rejection) -> String {
             };
             format!("sale_paused {} {window}", said_item(item))
         }
+        Rejection::CustomerRequired { limit_id } => format!("customer_required {limit_id}"),
+        Rejection::LimitExceeded(limits) => {
+            let limits = limits.iter().map(|one| {
+                let subject = one.subject.as_ref().map(|name| format!("({name})")).unwrap_or_default();
+                format!(" {}{subject}={}+{}>{}", one.limit_id, one.used, one.requested, one.limit)
+            });
+            format!("limit_exceeded{}", limits.collect::<String>())
+        }
+        Rejection::UnknownLimit(id) => format!("unknown_limit {id}"),
+        Rejection::TooManyLimits => "too_many_limits".to_owned(),
         Rejection::ExceedsOnHand { item, requested, on_hand } => {
             format!("exceeds_on_hand {}={requested}>{on_hand}", said_item(item))
         }
@@ -187,9 +215,12 @@ fn said_rejection(rejection: &Rejection) -> String {
         Rejection::ReturnExceedsSold { item, requested, sold } => {
             format!("return_exceeds_sold {}={requested}>{sold}", said_item(item))
         }
-        Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
-            format!("below_committed sold={confirmed_sold} held={held} total={total_units}")
+        Rejection::BelowCommitted { confirmed_sold, held, total_units, set_aside } => {
+            let aside = if *set_aside > 0 { format!(" aside={set_aside}") } else { String::new() };
+            format!("below_committed sold={confirmed_sold} held={held} total={total_units}{aside}")
         }
+        Rejection::UnknownPool { item, pool } => format!("unknown_pool {} {pool}", said_item(item)),
+        Rejection::TooManyPools(item) => format!("too_many_pools {}", said_item(item)),
         Rejection::ItemInUse { confirmed_sold, held, units } => {
             format!("item_in_use sold={confirmed_sold} held={held} units={units}")
         }

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
-    RecordKey, ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
+    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LimitCounter, LimitCounters,
+    LimitSet, Lookup, NotLoaded, Record, RecordKey, ReservationId, Resource, Scope, State, Status,
+    StockChange, Transition, Unit, UnitIndex,
 };
 
 /// Everything in sorted maps.
@@ -14,8 +15,10 @@ pub(crate) struct Shop {
     pub(crate) holds: BTreeMap<ReservationId, Hold>,
     pub(crate) keys: BTreeMap<KeyHash, KeyRecord>,
     pub(crate) paused: BTreeSet<Option<Label>>,
-    pub(crate) pools: BTreeMap<ItemKey, Pool>,
+    pub(crate) unit_indexes: BTreeMap<ItemKey, UnitIndex>,
     pub(crate) records: BTreeMap<RecordKey, Record>,
+    pub(crate) limits: LimitSet,
+    pub(crate) counters: LimitCounters,
 }
 
 impl State for Shop {
@@ -41,43 +44,81 @@ impl State for Shop {
         Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
     }
 
+    fn earliest_release(&self) -> Result<Option<(Instant, ItemKey)>, NotLoaded> {
+        let due = |item: &Item| Some((item.pools.release_due_at()?, item.key.clone()));
+        Ok(self.items.values().filter_map(due).min())
+    }
+
+    fn limits(&self) -> Result<&LimitSet, NotLoaded> {
+        Ok(&self.limits)
+    }
+
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded> {
+        Ok(self.counters.get(key))
+    }
+
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
+        let counted = |hold: &&Hold| {
+            hold.lines.iter().flat_map(|line| &line.details().counted).any(|count| count.key == *key)
+        };
+        let active = self.holds.values().filter(|hold| hold.status == Status::Active).filter(counted);
+        Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
+    }
+
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
         Ok(self.records.get(key))
     }
 
-    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
-        Ok(self.pools.get(item))
+    fn unit_index(&self, item: &ItemKey) -> Lookup<'_, UnitIndex> {
+        Ok(self.unit_indexes.get(item))
     }
 
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { change, hold, figures } => {
+            Transition::Hold { change, hold, figures, limits } => {
+                for (key, counter) in limits.iter().flat_map(|limits| &*limits.counters) {
+                    self.counters.put(key.clone(), *counter);
+                }
                 assert_eq!(hold.lines.len(), figures.len(), "figures of every line");
                 for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
-                    if let Some(pool) = self.pools.get_mut(&line.item) {
-                        pool.apply(change, hold, line, number);
+                    if let Some(unit_index) = self.unit_indexes.get_mut(&line.item) {
+                        unit_index.apply(change, hold, line, number);
                     }
                     if let Some(item) = self.items.get_mut(&line.item) {
                         item.figures = *figures;
+                        if let Some(pools) = limits.as_ref().and_then(|effects| effects.pools_of(number)) {
+                            item.pools = pools.clone();
+                        }
                     }
                 }
                 self.holds.insert(hold.id, hold.without_removed_lines());
             }
             Transition::Stock { change: StockChange::Deleted, item } => {
                 self.items.remove(&item.key).expect("an item that is deleted");
-                self.pools.remove(&item.key);
+                self.unit_indexes.remove(&item.key);
             }
             Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
                 match change {
                     StockChange::UnitsAdded(units) => {
-                        self.pools.entry(item.key.clone()).or_default().add(units.to_vec());
+                        self.unit_indexes.entry(item.key.clone()).or_default().add(units.to_vec());
                     }
                     StockChange::UnitsRetired(units) => {
-                        let pool = self.pools.get_mut(&item.key).expect("a pool of a unit");
-                        units.iter().for_each(|unit| pool.retire(unit));
+                        let unit_index =
+                            self.unit_indexes.get_mut(&item.key).expect("a unit_index of a unit");
+                        units.iter().for_each(|unit| unit_index.retire(unit));
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
+                    StockChange::UnitsPooled { pool, units } => {
+                        let unit_index =
+                            self.unit_indexes.get_mut(&item.key).expect("a unit_index of a unit");
+                        unit_index.set_pool(units, pool.as_ref());
+                    }
+                    StockChange::Set
+                    | StockChange::Adjusted { .. }
+                    | StockChange::Deleted
+                    | StockChange::PoolSet { .. }
+                    | StockChange::PoolDeleted { .. }
+                    | StockChange::PoolReleased { .. } => {}
                 }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {
@@ -93,6 +134,10 @@ impl State for Shop {
                 } else {
                     self.paused.remove(&location)
                 };
+            }
+            Transition::Limit { limit } => {
+                self.counters.on_change(limit);
+                self.limits.put(limit.clone());
             }
             Transition::Record { record, .. } => {
                 self.records.insert(record.key.clone(), record.clone());
@@ -150,15 +195,35 @@ impl State for Slice {
         self.shop.earliest(item)
     }
 
+    fn earliest_release(&self) -> Result<Option<(Instant, ItemKey)>, NotLoaded> {
+        self.need(Resource::AnyRelease)?;
+        self.shop.earliest_release()
+    }
+
+    fn limits(&self) -> Result<&LimitSet, NotLoaded> {
+        self.need(Resource::Limits)?;
+        self.shop.limits()
+    }
+
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded> {
+        self.need(Resource::Counter(key.clone()))?;
+        self.shop.counter(key)
+    }
+
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
+        self.need(Resource::CountedDue(key.clone()))?;
+        self.shop.earliest_counted(key)
+    }
+
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
         self.need(Resource::Record(key.clone()))?;
         self.shop.record(key)
     }
 
-    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
+    fn unit_index(&self, item: &ItemKey) -> Lookup<'_, UnitIndex> {
         self.need(Resource::SeatMap(item.clone()))?;
         self.plans.set(self.plans.get() + 1);
-        self.shop.pool(item)
+        self.shop.unit_index(item)
     }
 
     fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
@@ -166,13 +231,15 @@ impl State for Slice {
         self.shop.unit(item, id)
     }
 
-    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
-        let enough =
-            |name: &Resource| matches!(name, Resource::FreeUnits(of, count) if of == item && *count >= most);
+    fn free_units(&self, item: &ItemKey, pool: Option<&Label>, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
+        let enough = |name: &Resource| {
+            matches!(name, Resource::FreeUnits(of, from, count)
+                if of == item && from.as_ref() == pool && *count >= most)
+        };
         if !self.loaded.iter().any(enough) {
-            return Err(NotLoaded(Resource::FreeUnits(item.clone(), most)));
+            return Err(NotLoaded(Resource::FreeUnits(item.clone(), pool.cloned(), most)));
         }
-        self.shop.free_units(item, most)
+        self.shop.free_units(item, pool, most)
     }
 
     fn last_position(&self, item: &ItemKey) -> Result<u64, NotLoaded> {

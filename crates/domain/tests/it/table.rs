@@ -4,30 +4,33 @@
 //! Commands, with optional words in brackets, `SKU` standing for `[location/]name` and `BASKET` for `SKU=units,…`:
 //!
 //! ```text
-//! stock SKU total|- [safety=n] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]     delete SKU [version=n]
+//! stock SKU total|- [safety=n] [gated=true|false|none] [ttl=s|none] [max=s|none] [version=n] [units|counted]     adjust SKU delta [version=n]     delete SKU [version=n]
 //! add SKU id[@section[/row]][:position][+attribute]…,…               retire SKU id
 //! reserve ID BASKET [ttl=s] [partial] [pool=name] [channel|customer|session|metadata=text]     confirm ID [order=name]
 //! release ID        extend ID s        return ID all|BASKET|units=id+id   sweep
 //! pause everything|at=location|SKU     resume …                      crowd n SKU ttl=s: n reserves of one unit
+//! into SKU NAME id+id|sections=a+b     out SKU NAME id+id|sections=a+b: units with ids go into a pool or out of it
+//! pool SKU NAME units|- [strict] [at=ms] [idle=s] [version=n]     unpool SKU NAME     pools SKU: `name=allocated:held+sold[@released]`
 //! books SKU: the item's figures        hold ID: a reservation        key=name on any command
 //! record KIND/ID value|- expect=version [silent|created|rolled|revoked]
-//! map SKU: units in the order of their claims, `.` available, `h` held, `s` sold, with their versions
+//! map SKU: units in the order of their claims, `.` available, `h` held, `s` sold, with their versions and `^` their pools
 //! ```
 //!
 //! In a basket `SKU=[id+id]` names units; `adjacent`, `sections=a+b`, `together=k` and `with=attribute` on a reserve choose the
-//! best of all its lines that name none.
+//! best of all its lines that name none. `[most:|single:]hub+hill/SKU=units` has a source: these locations may give.
 
 use crate::said::{said, said_hold};
 use crate::shop::Shop;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BestAvailable, ClosePayment, Command,
-    Confirm, DeleteItem, Disposition, Effects, Envelope, Event, EventId, Extend, Fingerprint, Fulfil,
-    Fulfilment, GeneratedIds, HoldLimits, IdempotencyKey, IfExpired, Instant, Item, ItemKey, KeyHash, Label,
-    Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Origin, Outcome, Patch, Precondition, RecordChange,
-    RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve,
-    ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetRecord, SetSale,
-    SetStock, ShelfCount, Split, Supply, Transfer, UnitSelection, UnitStatus, decide,
+    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BasketLine, BestAvailable, ClosePayment,
+    Command, Confirm, DeleteItem, DeleteLimit, DeletePool, Disposition, Effects, Envelope, Event, EventId,
+    Extend, Fingerprint, Fulfil, Fulfilment, GeneratedIds, HoldLimits, IdempotencyKey, IfExpired, Instant,
+    Item, ItemKey, KeyHash, Label, LimitTarget, LimitTerms, LimitedUnits, Merge, Mode, NewUnit, OpenPayment,
+    OptionalTerms, Origin, Outcome, Patch, PoolSelection, Precondition, RecordChange, RecordKey, RecordKind,
+    RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
+    ReturnFrom, SaleSelection, Scope, Seconds, SetLimit, SetPool, SetRecord, SetSale, SetStock, SetUnitPool,
+    ShelfCount, Source, Split, Strategy, SubjectKind, Supply, Transfer, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -63,6 +66,7 @@ impl Played {
         let words: Vec<&str> = command.split_whitespace().collect();
         let got = match words[0] {
             "books" => self.books(&item(words[1])),
+            "pools" => self.pools(&item(words[1])),
             "map" => self.map(&item(words[1])),
             "hold" => self.shop.holds.get(&id(words[1])).map_or("none".to_owned(), said_hold),
             "crowd" => self.crowd(&words, at),
@@ -126,16 +130,25 @@ impl Played {
         "ok".to_owned()
     }
 
+    fn pools(&self, key: &ItemKey) -> String {
+        let pools = self.shop.items[key].pools.all().iter().map(|pool| {
+            let released = pool.released_at.map(|at| format!("@{}", since_start(at))).unwrap_or_default();
+            format!("{}={}:{}+{}{released}", pool.name, pool.terms.allocated, pool.held, pool.sold)
+        });
+        pools.collect::<Vec<_>>().join(" ")
+    }
+
     fn map(&self, key: &ItemKey) -> String {
-        let Some(pool) = self.shop.pools.get(key) else { return "none".to_owned() };
-        let units = pool.iter().map(|unit| {
+        let Some(unit_index) = self.shop.unit_indexes.get(key) else { return "none".to_owned() };
+        let units = unit_index.iter().map(|unit| {
             let mark = match unit.status {
                 UnitStatus::Available => '.',
                 UnitStatus::Held(_) => 'h',
                 UnitStatus::Sold(_) => 's',
                 UnitStatus::Fulfilled(_) => 'f',
             };
-            format!("{mark}{}", unit.version)
+            let pool = unit.pool.as_ref().map(|pool| format!("^{pool}")).unwrap_or_default();
+            format!("{mark}{}{pool}", unit.version)
         });
         units.collect::<Vec<_>>().join(" ")
     }
@@ -248,9 +261,29 @@ fn basket(text: &str, best: Option<&BestAvailable>) -> Basket {
             None => best.cloned().map(UnitSelection::BestAvailable),
         };
         let quantity = if named.is_some() { 1 } else { quantity.parse().unwrap() };
-        (RequestedLine { item: item(name), quantity }, choice)
+        match source(name) {
+            Some(source) => {
+                let line = RequestedLine { item: source.items()[0].clone(), quantity };
+                BasketLine { line, selection: None, source: Some(source) }
+            }
+            None => {
+                let line = RequestedLine { item: item(name), quantity };
+                BasketLine { line, selection: choice, source: None }
+            }
+        }
     };
-    Basket::with_selections(text.split(',').map(want).collect()).unwrap()
+    Basket::with_sources(text.split(',').map(want).collect()).unwrap()
+}
+
+/// `[most:|single:]hub+hill/SKU`.
+fn source(name: &str) -> Option<Source> {
+    let (strategy, places) = match name.split_once(':') {
+        Some(("most", places)) => (Strategy::MostStock, places),
+        Some(("single", places)) => (Strategy::Single, places),
+        _ => (Strategy::Priority, name),
+    };
+    let (locations, sku) = places.split_once('/').filter(|(locations, _)| locations.contains('+'))?;
+    Some(Source::new(&label(sku), &labels(locations), strategy).unwrap())
 }
 
 fn best(words: &[&str]) -> Option<BestAvailable> {
@@ -310,6 +343,7 @@ fn of_reservation(words: &[&str]) -> Command {
             order_id: named(words, "order").map(label),
             payment_id: named(words, "payment").map(label),
             if_expired: if words.contains(&"reacquire") { IfExpired::Reacquire } else { IfExpired::Refuse },
+            override_limits: words.contains(&"override"),
         }),
         "release" => {
             Command::Release(Release { id: id(words[1]), reason: named(words, "reason").map(label) })
@@ -343,6 +377,7 @@ fn of_reservation(words: &[&str]) -> Command {
                 Some("-") => Patch::Clear,
                 Some(text) => Patch::Set(text.into()),
             },
+            override_limits: words.contains(&"override"),
             expected: expected(words),
         }),
         "transfer" => Command::Transfer(Transfer {
@@ -350,6 +385,7 @@ fn of_reservation(words: &[&str]) -> Command {
             owner_id: named(words, "owner").map(label),
             customer_id: party(words, "customer"),
             session_id: party(words, "session"),
+            override_limits: words.contains(&"override"),
             expected: expected(words),
         }),
         "split" => Command::Split(Split {
@@ -360,6 +396,7 @@ fn of_reservation(words: &[&str]) -> Command {
         "merge" => Command::Merge(Merge {
             id: id(words[1]),
             from: words[2].split(',').map(id).collect(),
+            override_limits: words.contains(&"override"),
             expected: expected(words),
         }),
         "pay" => Command::OpenPayment(OpenPayment {
@@ -377,24 +414,38 @@ fn of_reservation(words: &[&str]) -> Command {
     }
 }
 
+fn flag(words: &[&str], name: &str) -> Patch<bool> {
+    match named(words, name) {
+        Some("none") => Patch::Clear,
+        Some(word) => Patch::Set(word.parse().unwrap()),
+        None => Patch::Keep,
+    }
+}
+
+fn reserve(words: &[&str]) -> Reserve {
+    Reserve {
+        basket: basket(words[2], best(words).as_ref()),
+        ttl: seconds(words, "ttl"),
+        fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
+        terms: ReserveTerms::new(
+            label(named(words, "owner").unwrap_or("owner")),
+            OptionalTerms {
+                channel: named(words, "channel").map(label),
+                pool: named(words, "pool").map(label),
+                customer_id: named(words, "customer").map(label),
+                session_id: named(words, "session").map(label),
+                metadata: named(words, "metadata").map(Into::into),
+            },
+        ),
+        override_limits: words.contains(&"override"),
+    }
+}
+
 fn command(line: &str) -> Command {
     let words: Vec<&str> = line.split_whitespace().collect();
     let words = words.as_slice();
     match words[0] {
-        "reserve" => Command::Reserve(Reserve {
-            basket: basket(words[2], best(words).as_ref()),
-            ttl: seconds(words, "ttl"),
-            fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },
-            terms: ReserveTerms::new(
-                label("owner"),
-                OptionalTerms {
-                    channel: named(words, "channel").map(label),
-                    customer_id: named(words, "customer").map(label),
-                    session_id: named(words, "session").map(label),
-                    metadata: named(words, "metadata").map(Into::into),
-                },
-            ),
-        }),
+        "reserve" => Command::Reserve(reserve(words)),
         "stock" => Command::SetStock(SetStock {
             item: item(words[1]),
             total_units: words[2].parse().ok(),
@@ -407,6 +458,7 @@ fn command(line: &str) -> Command {
             },
             safety_stock: number(words, "safety"),
             oversell_allowance: number(words, "allow"),
+            gated: flag(words, "gated"),
             sale_starts_at: edge(words, "starts"),
             sale_ends_at: edge(words, "ends"),
             incoming: named(words, "incoming").map(supplies),
@@ -452,8 +504,54 @@ fn command(line: &str) -> Command {
                 _ => RecordChange::Silent,
             },
         }),
+        "pool" => Command::SetPool(SetPool {
+            item: item(words[1]),
+            pool: label(words[2]),
+            allocated: words[3].parse().ok(),
+            fallback: !words.contains(&"strict"),
+            releases_at: named(words, "at").map(instant),
+            idle_release: seconds(words, "idle"),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
+        }),
+        "unpool" => Command::DeletePool(DeletePool {
+            item: item(words[1]),
+            pool: label(words[2]),
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
+        }),
+        "into" | "out" => Command::SetUnitPool(SetUnitPool {
+            item: item(words[1]),
+            pool: label(words[2]),
+            puts_in: words[0] == "into",
+            units: match named(words, "sections") {
+                Some(names) => PoolSelection::Sections(labels(names)),
+                None => PoolSelection::Units(labels(words[3])),
+            },
+            expected: number(words, "version").map(|number| Precondition::version(version(number))),
+        }),
+        "limit" => set_limit(words),
+        "unlimit" => Command::DeleteLimit(DeleteLimit { id: label(words[1]), expected: expected(words) }),
         _ => of_reservation(words),
     }
+}
+
+/// `limit ID MOST [a,@hub,hub/b] [per=customer|owner] [channels=web+app] [held]`: `a` is a SKU, `@hub` a location, `hub/b` an item.
+fn set_limit(words: &[&str]) -> Command {
+    let target = |text: &str| match (text.strip_prefix('@'), text.contains('/')) {
+        (Some(location), _) => LimitTarget::Location(label(location)),
+        (None, true) => LimitTarget::Item(item(text)),
+        (None, false) => LimitTarget::Sku(label(text)),
+    };
+    let terms = LimitTerms {
+        targets: words[3].split(',').map(target).collect(),
+        channels: named(words, "channels").map(labels).unwrap_or_default().into(),
+        per: named(words, "per").map(|per| match per {
+            "customer" => SubjectKind::Customer,
+            _ => SubjectKind::Owner,
+        }),
+        limit: words[2].parse().unwrap(),
+        counts: if words.contains(&"held") { LimitedUnits::Held } else { LimitedUnits::HeldAndSold },
+    };
+    Command::SetLimit(SetLimit { id: label(words[1]), terms, expected: expected(words) })
 }
 
 /// A record by its name.

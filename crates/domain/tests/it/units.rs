@@ -286,7 +286,7 @@ fn an_item_has_so_many_units_with_ids_at_most() {
     ] {
         let mut played = check("0 stock hall - units -> created total=0 available=0 v=1");
         let hall = played.shop.items.get_mut(&item("hall")).unwrap();
-        hall.figures.total_units = limits::POOL_UNITS - there;
+        hall.figures.total_units = limits::ITEM_UNITS - there;
         assert_eq!(said(&played.run(&add(count, 0), instant("0"))), expected, "{there} and {count}");
     }
 }

@@ -1,10 +1,11 @@
 //! The units of one item in memory, ready for the rules to choose among them. The cost of a claim depends on the
-//! number of claimed units and not on the size of the pool. Whether a claim is allowed is decided elsewhere.
+//! number of claimed units and not on the size of the unit index. Whether a claim is allowed is decided elsewhere.
 //!
 //! Units are in the order in which they are claimed: by position, then by id. [`seats`] has a second order by rows,
 //! built when it is first needed. [`plan`] finds the best available units.
 
 mod bits;
+mod free_units;
 mod names;
 mod plan;
 mod seats;
@@ -12,23 +13,26 @@ mod seats;
 use crate::event::{HoldChange, LineChange};
 use crate::hold::{Hold, Line};
 use crate::label::Label;
-use crate::unit::{LineUnit, Place, Unit, UnitStatus};
+use crate::unit::{LineUnit, Place, PooledUnit, Unit, UnitStatus};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bits::Bits;
 use core::cell::OnceCell;
+use free_units::FreeUnits;
 use names::Names;
+pub use plan::ClaimSource;
 use seats::Seats;
 
 /// The units of one item.
 #[derive(Clone, Debug, Default)]
-pub struct Pool {
+pub struct UnitIndex {
     /// In claim order. Retired units stay until they are more than half, or until a unit is added between others.
     units: Vec<Unit>,
     retired: Bits,
     gone: usize,
     names: Names,
-    free: Bits,
+    free: FreeUnits,
     sold_bits: Bits,
     held: u64,
     sold: u64,
@@ -38,13 +42,13 @@ pub struct Pool {
     layout: OnceCell<Arc<[(Label, Place)]>>,
 }
 
-impl PartialEq for Pool {
+impl PartialEq for UnitIndex {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl Eq for Pool {}
+impl Eq for UnitIndex {}
 
 /// The status of every unit of an item, in two bits each: the data of a seat map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +57,15 @@ pub struct SeatStates {
     pub count: usize,
     /// The sum of the units' versions. It changes with every transition of a unit.
     pub moves: u64,
-    /// One bit for each unit that is available, in claim order, 64 in a word, the lowest bit first.
+    /// One bit for each unit that is available to everyone, in claim order, 64 in a word, the lowest bit first.
     pub available: Vec<u64>,
+    /// One bit for each unit that is available in a pool only, in the same order.
+    pub set_aside: Vec<u64>,
     /// One bit for each unit that is sold, in the same order.
     pub sold: Vec<u64>,
 }
 
-impl Pool {
+impl UnitIndex {
     /// Units that exist.
     pub fn len(&self) -> usize {
         self.units.len() - self.gone
@@ -115,18 +121,30 @@ impl Pool {
         seats.section(name).is_some_and(|stretch| stretch.seats.clone().any(there))
     }
 
-    /// The first free units, at most `most`.
-    pub fn first_free(&self, most: usize) -> impl Iterator<Item = &Unit> {
-        places(&self.free).filter_map(|at| self.units.get(at)).take(most)
+    /// The first free units that are in this pool, or in none, at most `most`.
+    pub fn first_free(&self, pool: Option<&Label>, most: usize) -> impl Iterator<Item = &Unit> {
+        self.free.of(pool).into_iter().flat_map(places).filter_map(|at| self.units.get(at)).take(most)
+    }
+
+    /// The units of these sections, in claim order.
+    pub fn of_sections(&self, sections: &[Label]) -> impl Iterator<Item = &Unit> {
+        let names: BTreeSet<&Label> = sections.iter().collect();
+        self.iter().filter(move |unit| unit.place.section.as_ref().is_some_and(|name| names.contains(name)))
     }
 
     /// The status of every unit.
     pub fn states(&self) -> SeatStates {
-        let [available, sold] = [&self.free, &self.sold_bits].map(|bits| match self.gone {
+        let packed = |bits: &Bits| match self.gone {
             0 => bits.words().to_vec(),
             _ => bits.words_without(&self.retired, self.len()),
-        });
-        SeatStates { count: self.len(), moves: self.moves, available, sold }
+        };
+        SeatStates {
+            count: self.len(),
+            moves: self.moves,
+            available: self.free.of(None).map(packed).unwrap_or_default(),
+            set_aside: packed(&self.free.set_aside()),
+            sold: packed(&self.sold_bits),
+        }
     }
 
     /// Adds units. None of them may exist.
@@ -195,27 +213,27 @@ impl Pool {
         self.sold_bits.grow(at + 1);
         self.retired.grow(at + 1);
         self.moves += unit.version;
-        let (status, version) = (unit.status, unit.version);
+        let (status, version, pool) = (unit.status, unit.version, unit.pool.take());
         // It is added as available and then moved to its status.
         unit.status = UnitStatus::Available;
         self.units.push(unit);
-        self.free.set(at, true);
-        self.put(at, status, version);
+        self.free.set(at, None, true);
+        self.put(at, status, version, pool);
     }
 
     /// Removes a unit.
     pub fn retire(&mut self, id: &Label) {
         let Some(at) = self.find(id) else { return };
         let version = self.units.get(at).map_or(0, |unit| unit.version);
-        self.put(at, UnitStatus::Available, version);
+        self.put(at, UnitStatus::Available, version, None);
         self.moves -= version;
-        self.free.set(at, false);
+        self.free.set(at, None, false);
         // Its seat stays and is never free again. Two units at one position separate their neighbours, and one unit
         // does not, so the seats may have to be built again.
         if self.seats.get().is_some() && self.has_twin(at) {
             self.seats = OnceCell::new();
         } else if let Some(seats) = self.seats.get_mut() {
-            seats.set(at, false);
+            seats.set(at, None, false);
         }
         self.retired.set(at, true);
         self.gone += 1;
@@ -236,14 +254,21 @@ impl Pool {
         })
     }
 
-    /// Sets a unit's status and version after a transition.
-    pub fn set(&mut self, id: &Label, status: UnitStatus, version: u64) {
+    /// Sets a unit's status, version and pool after a transition.
+    pub fn set(&mut self, id: &Label, status: UnitStatus, version: u64, pool: Option<&Label>) {
         if let Some(at) = self.find(id) {
-            self.put(at, status, version);
+            self.put(at, status, version, pool.cloned());
         }
     }
 
-    fn put(&mut self, at: usize, status: UnitStatus, version: u64) {
+    /// Moves free units into a pool, or out of one.
+    pub fn set_pool(&mut self, units: &[PooledUnit], pool: Option<&Label>) {
+        for PooledUnit { id, version } in units {
+            self.set(id, UnitStatus::Available, *version, pool);
+        }
+    }
+
+    fn put(&mut self, at: usize, status: UnitStatus, version: u64, pool: Option<Label>) {
         let Some(unit) = self.units.get_mut(at) else { return };
         self.moves = self.moves.wrapping_sub(unit.version).wrapping_add(version);
         let count = |status| (matches!(status, UnitStatus::Held(_)), status.is_sold());
@@ -251,18 +276,21 @@ impl Pool {
         self.held = self.held - u64::from(held) + u64::from(holds);
         self.sold = self.sold - u64::from(sold) + u64::from(sells);
         (unit.status, unit.version) = (status, version);
-        let is_free = status == UnitStatus::Available;
-        self.free.set(at, is_free);
+        let pool_before = core::mem::replace(&mut unit.pool, pool);
+        let (pool, is_free) = (unit.pool.as_ref(), status == UnitStatus::Available);
         self.sold_bits.set(at, sells);
-        if let Some(seats) = self.seats.get_mut() {
-            seats.set(at, is_free);
+        for (pool, is_free) in [(pool_before.as_ref(), false), (pool, is_free)] {
+            self.free.set(at, pool, is_free);
+            if let Some(seats) = self.seats.get_mut() {
+                seats.set(at, pool, is_free);
+            }
         }
     }
 
     /// Applies a transition of a reservation to the units of one of its lines. `number` is the line's number.
     pub fn apply(&mut self, change: &HoldChange, hold: &Hold, line: &Line, number: usize) {
         for UnitMove { unit, after, .. } in moved(change, hold, line, number) {
-            self.set(&unit.id, after, unit.version);
+            self.set(&unit.id, after, unit.version, unit.pool.as_ref());
         }
     }
 
@@ -372,57 +400,57 @@ mod tests {
     fn unit(number: u64) -> Unit {
         let place = Place { position: number, ..Place::default() };
         let id = Label::new(&format!("u{number}")).unwrap();
-        Unit { id, place, status: UnitStatus::Available, version: 1 }
+        Unit { id, place, status: UnitStatus::Available, version: 1, pool: None }
     }
 
-    fn pool(count: u64) -> Pool {
-        let mut pool = Pool::default();
-        pool.add((0..count).map(unit).collect());
-        pool
+    fn unit_index(count: u64) -> UnitIndex {
+        let mut unit_index = UnitIndex::default();
+        unit_index.add((0..count).map(unit).collect());
+        unit_index
     }
 
     #[test]
     fn retired_units_are_forgotten_once_they_are_most_of_the_pool() {
-        let mut pool = pool(6);
+        let mut unit_index = unit_index(6);
         for (number, gone) in [(0, 1), (1, 2), (2, 3), (3, 0), (4, 1), (5, 0)] {
-            pool.retire(&unit(number).id);
-            assert_eq!(pool.gone, gone, "after {number}");
+            unit_index.retire(&unit(number).id);
+            assert_eq!(unit_index.gone, gone, "after {number}");
         }
-        assert!(pool.is_empty() && pool.units.is_empty());
-        pool.retire(&unit(5).id);
-        assert_eq!((pool.gone, pool.len()), (0, 0));
+        assert!(unit_index.is_empty() && unit_index.units.is_empty());
+        unit_index.retire(&unit(5).id);
+        assert_eq!((unit_index.gone, unit_index.len()), (0, 0));
     }
 
     #[test]
     fn units_that_come_behind_all_leave_the_others_where_they_are() {
-        let mut pool = pool(6);
-        pool.retire(&unit(2).id);
-        pool.add([unit(6)].into());
-        assert_eq!((pool.gone, pool.units.len()), (1, 7));
+        let mut unit_index = unit_index(6);
+        unit_index.retire(&unit(2).id);
+        unit_index.add([unit(6)].into());
+        assert_eq!((unit_index.gone, unit_index.units.len()), (1, 7));
         // The last unit is removed and added again, and is the last each time.
         for _ in 0..2 {
-            pool.retire(&unit(6).id);
-            pool.add([unit(6)].into());
+            unit_index.retire(&unit(6).id);
+            unit_index.add([unit(6)].into());
         }
-        assert_eq!((pool.gone, pool.units.len()), (3, 9));
+        assert_eq!((unit_index.gone, unit_index.units.len()), (3, 9));
         for (number, gone, units) in [(0, 4, 9), (1, 0, 4)] {
-            pool.retire(&unit(number).id);
-            assert_eq!((pool.gone, pool.units.len()), (gone, units), "after {number}");
+            unit_index.retire(&unit(number).id);
+            assert_eq!((unit_index.gone, unit_index.units.len()), (gone, units), "after {number}");
         }
-        pool.retire(&unit(3).id);
-        pool.add([unit(1)].into());
-        assert_eq!((pool.gone, pool.units.len()), (0, 4), "one comes between others");
+        unit_index.retire(&unit(3).id);
+        unit_index.add([unit(1)].into());
+        assert_eq!((unit_index.gone, unit_index.units.len()), (0, 4), "one comes between others");
     }
 
     #[test]
     fn a_unit_that_comes_again_stands_in_the_table_once() {
-        let mut pool = pool(1_000);
+        let mut unit_index = unit_index(1_000);
         for _ in 0..400 {
-            pool.retire(&unit(999).id);
-            assert_eq!(pool.get(&unit(999).id), None);
-            pool.add([unit(999)].into());
-            assert_eq!(pool.get(&unit(999).id), Some(&unit(999)));
+            unit_index.retire(&unit(999).id);
+            assert_eq!(unit_index.get(&unit(999).id), None);
+            unit_index.add([unit(999)].into());
+            assert_eq!(unit_index.get(&unit(999).id), Some(&unit(999)));
         }
-        assert_eq!((pool.gone, pool.units.len(), pool.names.len()), (400, 1_400, 1_000));
+        assert_eq!((unit_index.gone, unit_index.units.len(), unit_index.names.len()), (400, 1_400, 1_000));
     }
 }

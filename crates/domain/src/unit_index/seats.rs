@@ -2,6 +2,7 @@
 //! row that do not follow each other.
 
 use super::bits::Bits;
+use super::free_units::FreeUnits;
 use crate::label::Label;
 use crate::unit::{Unit, UnitStatus};
 use alloc::collections::BTreeMap;
@@ -18,7 +19,7 @@ pub(crate) struct Seats {
     seat_of: Vec<usize>,
     /// The index in claim order of each seat's unit, or [`GAP`].
     place_of: Vec<usize>,
-    free: Bits,
+    free: FreeUnits,
     sections: Vec<(Option<Label>, Stretch)>,
     whole: Stretch,
 }
@@ -70,9 +71,9 @@ impl Seats {
                 stretch.seats.end = end;
             }
         }
-        seats.free = Bits::new(seats.place_of.len());
+        seats.free.grow(seats.place_of.len());
         for (place, unit) in units.iter().enumerate() {
-            seats.set(place, unit.status == UnitStatus::Available);
+            seats.set(place, unit.pool.as_ref(), unit.status == UnitStatus::Available);
         }
         let order = |seats: &[usize]| seats.iter().filter(|place| **place != GAP).is_sorted();
         for (_, stretch) in &mut seats.sections {
@@ -82,10 +83,10 @@ impl Seats {
         seats
     }
 
-    /// Sets whether the unit with this index is free.
-    pub(crate) fn set(&mut self, place: usize, is_free: bool) {
+    /// Sets whether the unit with this index is free in a pool, or in general stock.
+    pub(crate) fn set(&mut self, place: usize, pool: Option<&Label>, is_free: bool) {
         if let Some(seat) = self.seat(place) {
-            self.free.set(seat, is_free);
+            self.free.set(seat, pool, is_free);
         }
     }
 
@@ -104,8 +105,8 @@ impl Seats {
         self.place_of.get(seat).copied().unwrap_or(GAP)
     }
 
-    /// One bit for each seat that is free.
-    pub(crate) fn free(&self) -> &Bits {
+    /// The seats that are free.
+    pub(crate) fn free(&self) -> &FreeUnits {
         &self.free
     }
 

@@ -8,10 +8,14 @@
 //! - Without either: the first units in claim order, section by section.
 //!
 //! When there are too few, it finds as many as possible in the same way.
+//!
+//! With a pool, its own units are searched first. If they do not suffice, units that need not be together are completed from general
+//! stock, and runs are searched over both.
 
 use super::bits::Bits;
 use super::seats::{Seats, Stretch};
-use super::{Pool, places};
+use super::{UnitIndex, places};
+use crate::label::Label;
 use crate::unit::{LineUnit, Unit};
 use crate::unit_selection::BestAvailable;
 use alloc::borrow::Cow;
@@ -45,28 +49,75 @@ struct Spot {
     seat: usize,
 }
 
-impl Pool {
+/// The free units that a claim may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimSource<'a> {
+    /// The pool whose units it takes first.
+    pub pool: Option<&'a Label>,
+    /// Most units of general stock that the line may have afterwards, those that it has now included. `None` if it gets no more of
+    /// them.
+    pub general: Option<usize>,
+}
+
+impl UnitIndex {
     /// The best units for a request of `wanted` units, of which at most `most` may be granted. The units `own` count as free.
-    pub fn best(&self, best: &BestAvailable, wanted: usize, most: usize, own: &[LineUnit]) -> Vec<&Unit> {
+    pub fn best(
+        &self,
+        best: &BestAvailable,
+        wanted: usize,
+        most: usize,
+        own: &[LineUnit],
+        source: ClaimSource<'_>,
+    ) -> Vec<&Unit> {
+        let most = most.min(wanted);
+        let units = |places: Vec<usize>| places.into_iter().filter_map(|at| self.units.get(at)).collect();
+        if source.pool.is_none() {
+            return units(self.plan(best, wanted, own, None, true).find(most));
+        }
+        let mut found = self.plan(best, wanted, own, source.pool, false).find(most);
+        let lacks = most - found.len();
+        let Some(general) = source.general.filter(|_| lacks > 0) else { return units(found) };
+        if !best.adjacent && best.min_together.is_none() {
+            let more = lacks.min(general.saturating_sub(self.count_general(&found)));
+            found.extend(self.plan(best, wanted, &[], None, true).find(more));
+            return units(found);
+        }
+        let both = self.plan(best, wanted, own, source.pool, true).find(most);
+        let fits = self.count_general(&both) <= general;
+        units(if fits && both.len() > found.len() { both } else { found })
+    }
+
+    fn count_general(&self, places: &[usize]) -> usize {
+        places.iter().filter(|place| self.units.get(**place).is_some_and(|unit| unit.pool.is_none())).count()
+    }
+
+    /// A search among the free units of a pool and of general stock, as far as each is asked for, and among `own`.
+    fn plan<'a>(
+        &'a self,
+        best: &'a BestAvailable,
+        wanted: usize,
+        own: &[LineUnit],
+        pool: Option<&Label>,
+        general: bool,
+    ) -> Plan<'a> {
         let least = |k: u32| usize::try_from(k).unwrap_or(usize::MAX).clamp(1, wanted.max(1));
-        let (mut free, mut free_seats) = (Cow::Borrowed(&self.free), Cow::Borrowed(self.seats().free()));
+        let (mut free, mut free_seats) =
+            (self.free.chosen(pool, general), self.seats().free().chosen(pool, general));
         for place in own.iter().filter_map(|unit| self.find(&unit.id)) {
             free.to_mut().set(place, true);
             if let Some(seat) = self.seats().seat(place) {
                 free_seats.to_mut().set(seat, true);
             }
         }
-        let plan = Plan {
-            pool: self,
+        Plan {
+            unit_index: self,
             seats: self.seats(),
             free,
             free_seats,
             best,
             least: best.min_together.map(least),
             stretches: self.stretches(best),
-        };
-        let found = plan.find(most.min(wanted));
-        found.into_iter().filter_map(|place| self.units.get(place)).collect()
+        }
     }
 
     fn stretches(&self, best: &BestAvailable) -> Vec<&Stretch> {
@@ -84,7 +135,7 @@ impl Pool {
 }
 
 struct Plan<'a> {
-    pool: &'a Pool,
+    unit_index: &'a UnitIndex,
     seats: &'a Seats,
     /// One bit for each unit that can be chosen, by its index in claim order.
     free: Cow<'a, Bits>,
@@ -114,7 +165,8 @@ impl Plan<'_> {
     fn scattered(&self, count: usize) -> Vec<usize> {
         let mut found = Vec::new();
         if self.best.sections.is_empty() {
-            let takes = |place: &usize| self.pool.units.get(*place).is_some_and(|unit| self.takes(unit));
+            let takes =
+                |place: &usize| self.unit_index.units.get(*place).is_some_and(|unit| self.takes(unit));
             found.extend(places(&self.free).filter(takes).take(count));
             return found;
         }
@@ -217,7 +269,7 @@ impl Plan<'_> {
                     return Some(Run { seats: free.clone(), free: free.clone() });
                 }
                 let takes = |seat: &usize| {
-                    self.pool.units.get(self.seats.place(*seat)).is_some_and(|unit| self.takes(unit))
+                    self.unit_index.units.get(self.seats.place(*seat)).is_some_and(|unit| self.takes(unit))
                 };
                 let Some(start) = (from..free.end).find(takes) else {
                     from = free.end;

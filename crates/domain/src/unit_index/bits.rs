@@ -48,6 +48,14 @@ impl Bits {
         }
     }
 
+    /// Adds the members of another set.
+    pub(crate) fn add(&mut self, others: &Self) {
+        self.grow(others.words.len() * WORD);
+        for (words, others) in [(&mut self.words, &others.words), (&mut self.some, &others.some)] {
+            words.iter_mut().zip(others).for_each(|(word, other)| *word |= other);
+        }
+    }
+
     /// Whether the set contains a number.
     pub(crate) fn has(&self, at: usize) -> bool {
         self.words.get(at / WORD).is_some_and(|word| word & (1 << (at % WORD)) != 0)
@@ -172,6 +180,19 @@ mod tests {
         assert_eq!(bits.next(20_001), None);
         bits.set(usize::MAX, true);
         assert!(!bits.has(usize::MAX));
+    }
+
+    #[test]
+    fn a_sum_has_the_members_of_both() {
+        let (mut small, mut large) = (Bits::new(5), Bits::new(9_000));
+        small.set(3, true);
+        for at in [3, 70, 8_999] {
+            large.set(at, true);
+        }
+        small.add(&large);
+        assert_eq!([0, 4, 71].map(|from| small.next(from)), [Some(3), Some(70), Some(8_999)]);
+        small.set(8_999, false);
+        assert_eq!(small.next(71), None);
     }
 
     #[test]
