@@ -9,6 +9,8 @@
 mod changes;
 mod command;
 mod details;
+mod limits;
+mod pools;
 mod read;
 mod settings;
 mod terms;
@@ -16,6 +18,10 @@ mod units;
 mod write;
 
 pub use command::put_command;
+pub use limits::{
+    counter, counter_key, limit, put_counter, put_counter_key, put_limit, put_subject, subject,
+};
+pub use pools::{pools, put_pools};
 pub use read::{DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, record};
 pub use settings::{put_settings, settings};
 pub use units::{attributes, put_attributes, put_unit, unit};

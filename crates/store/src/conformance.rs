@@ -23,15 +23,19 @@ mod figures;
 mod fulfilments;
 mod keys;
 mod late_payers;
+mod limits;
 mod list_filters;
 mod lists;
 mod merges;
 mod pauses;
 mod payments;
+mod pools;
 mod records;
 mod returns;
+mod sourcing;
 mod splits;
 mod unit_histories;
+mod unit_pools;
 mod units;
 mod units_changed;
 mod units_chosen;
@@ -39,6 +43,8 @@ mod units_chosen;
 mod change_op;
 mod history;
 mod op;
+mod random_op;
+mod source_op;
 mod terms_op;
 
 pub mod maker;
@@ -47,7 +53,9 @@ pub use crate::random::Random;
 pub use change_op::{ChangeKind, ChangeOp};
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
-pub use op::{Op, OpContext, TTLS};
+pub use op::{Op, OpContext};
+pub use random_op::TTLS;
+pub use source_op::SourceOp;
 pub use terms_op::TermsOp;
 
 use crate::{EventRow, Failure, Query, QueryResult};
@@ -150,14 +158,18 @@ pub fn cases() -> Vec<Case> {
         deletions::CASES,
         fulfilments::CASES,
         keys::CASES,
+        limits::CASES,
         lists::CASES,
         list_filters::CASES,
         merges::CASES,
         late_payers::CASES,
         pauses::CASES,
         payments::CASES,
+        pools::CASES,
+        unit_pools::CASES,
         records::CASES,
         returns::CASES,
+        sourcing::CASES,
         splits::CASES,
         units::CASES,
         units_changed::CASES,

@@ -95,6 +95,10 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
         Some(before) => {
             let total = match change {
                 StockChange::Set => Some(counters.total_units),
+                StockChange::PoolSet { .. }
+                | StockChange::PoolDeleted { .. }
+                | StockChange::PoolReleased { .. }
+                | StockChange::UnitsPooled { .. } => Some(before.figures.total_units),
                 StockChange::Adjusted { delta, .. } => before.figures.total_units.checked_add_signed(*delta),
                 StockChange::UnitsAdded(units) => before.figures.total_units.checked_add(units.len() as u64),
                 StockChange::UnitsRetired(units) => {
@@ -102,7 +106,10 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
                 }
                 StockChange::Deleted => deletable(before).then_some(before.figures.total_units),
             };
-            let of_units = matches!(change, StockChange::UnitsAdded(_) | StockChange::UnitsRetired(_));
+            let of_units = matches!(
+                change,
+                StockChange::UnitsAdded(_) | StockChange::UnitsRetired(_) | StockChange::UnitsPooled { .. }
+            );
             after.mode == before.mode
                 && (!of_units || after.mode == Mode::Units)
                 && after.version == before.version + 1
@@ -117,7 +124,9 @@ pub fn item_violations(change: &StockChange, before: Option<&Item>, after: &Item
                     }
         }
     };
-    if follows && !is_oversold(counters, after.settings.oversell_allowance) {
+    // What is set aside is promised too.
+    let promised = StockCounters { held: counters.held.saturating_add(after.pools.set_aside()), ..*counters };
+    if follows && !is_oversold(&promised, after.settings.oversell_allowance) {
         return Vec::new();
     }
     vec![format!("{:?}: {change:?} does not follow from the item before it", after.key)]

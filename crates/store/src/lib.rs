@@ -5,8 +5,11 @@
 //! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
 //! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
 
+mod call;
 mod closed_reservations;
+mod event_archive;
 mod event_row;
+mod gate_status;
 mod job;
 mod query;
 mod start_progress;
@@ -33,12 +36,15 @@ pub mod mutate;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
+pub use call::{call, query};
 pub use closed_reservations::ClosedReservationCounters;
+pub use event_archive::{ArchiveFile, EventArchive, Sha256, archived_form};
 pub use event_row::EventRow;
+pub use gate_status::{GateCounter, GateItem, GateSelection, GateStatus, ReloadSummary};
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
-    Cursor, ItemPageRequest, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
-    ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState,
+    Cursor, ItemPageRequest, LimitUsage, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
+    ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState, UsageRequest, subject_of,
 };
 pub use start_progress::{StartProgress, StartStatus, StartStep};
 pub use store::Store;

@@ -12,23 +12,28 @@ mod backorders;
 mod changes;
 mod find;
 mod holds;
+mod limits;
 mod naive_state;
 mod payments;
+mod pools;
 mod records;
 mod sales;
+mod sourcing;
 mod stock;
+mod transfers;
 mod units;
 
 pub use agreement::{holds_agree, outcomes_agree};
 pub use audit::{audit, check_successor};
 pub use find::find;
 pub use naive_state::NaiveState;
+pub use units::ShownUnit;
 
 use stockhold_domain::{
     Command, Envelope, EventId, FieldError, Fingerprint, Fulfilment, Hold, HoldLimits, HoldTerms, Instant,
-    Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnit, LineUnits, Mode, Outcome, Rejection, Reply,
-    ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters, UnavailableUnits,
-    UnitSelection, limits,
+    Item, ItemKey, KeyHash, KeyTarget, Label, Line, LineUnits, Mode, Outcome, Rejection, Reply,
+    RequestedLine, ReservationId, Reserve, Scope, Seconds, Settings, Shortage, Status, StockCounters,
+    UnavailableUnits, UnitSelection, limits as bounds,
 };
 
 /// An item in the model. Held and sold units are not stored, because they are counted from the reservations.
@@ -39,6 +44,7 @@ struct Record {
     total: i128,
     seats: Vec<units::UnitRecord>,
     settings: Settings,
+    pools: Vec<pools::PoolRecord>,
     version: u64,
     sequence: u64,
     at: Instant,
@@ -58,6 +64,10 @@ pub struct Model {
     paused: Vec<Scope>,
     /// The records of the service, deleted ones included.
     service_records: Vec<stockhold_domain::Record>,
+    /// The limits, deleted ones included, in order of their ids.
+    limits: Vec<stockhold_domain::Limit>,
+    /// While lines of a reservation are changed: what it can have of each of its items.
+    amending: Vec<units::OwnUnits>,
 }
 
 impl Model {
@@ -70,6 +80,8 @@ impl Model {
             used: Vec::new(),
             paused: Vec::new(),
             service_records: Vec::new(),
+            limits: Vec::new(),
+            amending: Vec::new(),
         }
     }
 
@@ -83,6 +95,11 @@ impl Model {
                 | Command::RetireUnit(_)
                 | Command::SetSale(_)
                 | Command::Sweep
+                | Command::SetLimit(_)
+                | Command::DeleteLimit(_)
+                | Command::SetPool(_)
+                | Command::DeletePool(_)
+                | Command::SetUnitPool(_)
         );
         let key = envelope.key.filter(|_| !keyless);
         if let Some(key) = key
@@ -110,7 +127,11 @@ impl Model {
                     (Reply::Item { item, .. }, _) => Some(KeyTarget::Item(item.key.clone())),
                     (Reply::Record(record), _) => Some(KeyTarget::Record(record.key.clone())),
                     (
-                        Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
+                        Reply::ItemDeleted
+                        | Reply::Units { .. }
+                        | Reply::Sale { .. }
+                        | Reply::Swept { .. }
+                        | Reply::Limit { .. },
                         _,
                     ) => None,
                 };
@@ -153,6 +174,7 @@ impl Model {
                 at: record.at,
             },
             settings: record.settings.clone().into(),
+            pools: self.pools_of(record),
             version: record.version,
             paused: self.paused.contains(&Scope::Item(key.clone())),
             created_at: record.created_at,
@@ -176,7 +198,12 @@ impl Model {
 
     fn decide(&mut self, envelope: &Envelope, now: Instant) -> Result<Reply, Rejection> {
         match &envelope.command {
+            Command::Reserve(reserve) if reserve.basket.has_sources() => {
+                self.expect_pool(reserve)?;
+                self.reserve_from_sources(envelope.fresh.reservation, reserve, now).map(Reply::Reservation)
+            }
             Command::Reserve(reserve) => {
+                self.expect_pool(reserve)?;
                 self.reserve(envelope.fresh.reservation, reserve, now).map(Reply::Reservation)
             }
             Command::Confirm(confirm) => {
@@ -202,6 +229,11 @@ impl Model {
             Command::SetSale(sale) => self.set_sale(sale),
             Command::Sweep => Ok(self.sweep(now)),
             Command::SetRecord(set) => self.set_record(set),
+            Command::SetLimit(set) => self.set_limit(set),
+            Command::DeleteLimit(delete) => self.delete_limit(delete),
+            Command::SetPool(set) => self.set_pool(set, now),
+            Command::DeletePool(delete) => self.delete_pool(delete, now),
+            Command::SetUnitPool(set) => self.set_unit_pool(set, now),
         }
     }
 
@@ -247,10 +279,14 @@ impl Model {
         units
     }
 
-    fn available(&self, record: &Record) -> i128 {
-        let kept = i128::from(record.settings.safety_stock);
+    fn available(&self, record: &Record, pool: Option<&Label>) -> i128 {
+        if let Some(own) = self.own_units(&record.key) {
+            return own.all;
+        }
+        let kept = i128::from(record.settings.safety_stock) + self.set_aside(record);
         let sellable = record.total + i128::from(record.settings.oversell_allowance);
-        (sellable - self.sold(&record.key) - self.held(&record.key) - kept).max(0)
+        let general = (sellable - self.sold(&record.key) - self.held(&record.key) - kept).max(0);
+        self.with_pool(record, pool, general)
     }
 
     /// Active reservations of an item as (deadline, id), the earliest deadline first.
@@ -276,60 +312,37 @@ impl Model {
             .filter_map(|requested_line| record_of(self, &requested_line.item))
             .collect();
 
-        let max = known.iter().map(|s| self.max_hold(s)).min().unwrap_or(self.rules.max_hold);
-        if asked.ttl.is_some_and(|ttl| ttl > max) {
-            return Err(Rejection::TtlTooLong { max });
-        }
-        for (n, requested_line) in requested_lines.iter().enumerate() {
-            let counts = |record: Record| record.mode == Mode::Counted;
-            if asked.basket.selection(n).is_some()
-                && record_of(self, &requested_line.item).is_some_and(counts)
-            {
-                let item = requested_line.item.clone();
-                return Err(Rejection::ModeMismatch { item, mode: Mode::Counted });
-            }
-        }
-        let unknown: Vec<ItemKey> = requested_lines
-            .iter()
-            .map(|requested_line| requested_line.item.clone())
-            .filter(|key| !self.records.iter().any(|record| record.key == *key))
-            .collect();
-        if !unknown.is_empty() {
-            return Err(Rejection::UnknownItem(unknown));
-        }
-        for record in &known {
-            if let Some(refusal) = self.no_sale_of(&record.key, now) {
-                return Err(refusal);
-            }
-        }
-        for (requested_line, record) in requested_lines.iter().zip(&known) {
-            let limit = if record.mode == Mode::Units { limits::LINE_UNITS } else { limits::LINE_QUANTITY };
-            if requested_line.quantity > limit {
-                let item = Some(requested_line.item.clone());
-                return Err(Rejection::QuantityLimit { item, requested: requested_line.quantity, limit });
-            }
-        }
-        let with_ids = requested_lines.iter().zip(&known).filter(|(_, record)| record.mode == Mode::Units);
-        let requested = with_ids.map(|(requested_line, _)| requested_line.quantity).sum();
-        if requested > limits::BASKET_UNITS {
-            return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
-        }
+        let selected = requested_lines.iter().enumerate();
+        let selected = selected.map(|(n, line)| (line.clone(), asked.basket.selection(n).cloned()));
+        self.expect_reservable(&selected.collect::<Vec<_>>(), asked.ttl, now)?;
 
+        let added = requested_lines.iter().map(|line| (line.item.clone(), line.quantity)).collect();
+        let wanted = self.wanted(added, &asked.terms, asked.override_limits, &|_| true)?;
+        let mut limits_left =
+            self.check_limits(&wanted, &[], asked.fulfilment, asked.override_limits, now)?;
+
+        let pool = asked.terms.optional.as_ref().and_then(|optional| optional.pool.as_ref());
         // Item by item in the order of the basket, and for one item the earliest deadline first. The sequences show
         // this order.
         for (n, (requested_line, record)) in requested_lines.iter().zip(&known).enumerate() {
             let choice = asked.basket.selection(n);
-            while self.offer(record, requested_line, choice).quantity < requested_line.quantity
-                || self.would_be_late(requested_line, 0)
-            {
-                match self.blocking_hold(record, requested_line, choice, now) {
+            self.release_due(&record.key, now);
+            loop {
+                // A unit that comes back leaves a pool that was released.
+                let record = self.known(&record.key);
+                let is_served =
+                    self.offer(&record, requested_line, choice, pool).quantity >= requested_line.quantity;
+                if is_served && !self.would_be_late(requested_line, 0, pool) {
+                    break;
+                }
+                match self.blocking_hold(&record, requested_line, choice, pool, now) {
                     Some((deadline, id)) if deadline <= now => self.expire(id, now),
                     _ => break,
                 }
             }
         }
 
-        let (mut lines, short, taken) = self.grant_lines(asked, &known);
+        let (mut lines, short, taken) = self.grant_lines(asked, &wanted, &mut limits_left);
         let enough = match asked.fulfilment {
             Fulfilment::All => short.is_empty() && taken.is_empty(),
             Fulfilment::Partial => !lines.is_empty(),
@@ -349,6 +362,7 @@ impl Model {
         for line in &mut lines {
             self.count_line_transition(line, now, None);
         }
+        self.note_draws(&[], &lines, now);
         let hold = Hold {
             id,
             status: Status::Active,
@@ -369,32 +383,81 @@ impl Model {
         Ok(hold)
     }
 
+    /// What refuses lines whatever the stock.
+    fn expect_reservable(
+        &self,
+        lines: &[(RequestedLine, Option<UnitSelection>)],
+        ttl: Option<Seconds>,
+        now: Instant,
+    ) -> Result<(), Rejection> {
+        let record_of = |key: &ItemKey| self.records.iter().find(|record| record.key == *key);
+        let known: Vec<&Record> = lines.iter().filter_map(|(line, _)| record_of(&line.item)).collect();
+        let max = known.iter().map(|s| self.max_hold(s)).min().unwrap_or(self.rules.max_hold);
+        if ttl.is_some_and(|ttl| ttl > max) {
+            return Err(Rejection::TtlTooLong { max });
+        }
+        for (line, selection) in lines {
+            let counts = |record: &Record| record.mode == Mode::Counted;
+            if selection.is_some() && record_of(&line.item).is_some_and(counts) {
+                return Err(Rejection::ModeMismatch { item: line.item.clone(), mode: Mode::Counted });
+            }
+        }
+        let unknown: Vec<ItemKey> =
+            lines.iter().map(|(line, _)| line.item.clone()).filter(|key| record_of(key).is_none()).collect();
+        if !unknown.is_empty() {
+            return Err(Rejection::UnknownItem(unknown));
+        }
+        for record in &known {
+            if let Some(refusal) = self.no_sale_of(&record.key, now) {
+                return Err(refusal);
+            }
+        }
+        for ((line, _), record) in lines.iter().zip(&known) {
+            let limit = if record.mode == Mode::Units { bounds::LINE_UNITS } else { bounds::LINE_QUANTITY };
+            if line.quantity > limit {
+                let item = Some(line.item.clone());
+                return Err(Rejection::QuantityLimit { item, requested: line.quantity, limit });
+            }
+        }
+        let with_ids = lines.iter().zip(&known).filter(|(_, record)| record.mode == Mode::Units);
+        let requested = with_ids.map(|((line, _), _)| line.quantity).sum();
+        if requested > bounds::BASKET_UNITS {
+            return Err(Rejection::QuantityLimit { item: None, requested, limit: bounds::BASKET_UNITS });
+        }
+        Ok(())
+    }
+
     /// What each requested line gets now. For lines that do not get everything: the shortage and the units that are
     /// taken.
     fn grant_lines(
         &self,
         asked: &Reserve,
-        known: &[Record],
+        wanted: &[limits::Wanted],
+        limits_left: &mut Option<limits::LimitsLeft>,
     ) -> (Vec<Line>, Vec<Shortage>, Vec<UnavailableUnits>) {
         let mut lines = Vec::new();
         let (mut short, mut taken) = (Vec::new(), Vec::new());
-        for (n, (requested_line, record)) in asked.basket.lines().iter().zip(known).enumerate() {
-            let offered = self.offer(record, requested_line, asked.basket.selection(n));
+        let pool = asked.terms.optional.as_ref().and_then(|optional| optional.pool.as_ref());
+        for (n, requested_line) in asked.basket.lines().iter().enumerate() {
+            let record = &self.known(&requested_line.item);
+            let mut offered = self.offer(record, requested_line, asked.basket.selection(n), pool);
+            let in_stock = offered.quantity;
+            limits::clip(&mut offered, &wanted[n], 0, limits_left);
             if let Some(units) = offered.taken {
                 taken.push(units);
-            } else if offered.quantity < requested_line.quantity {
+            } else if in_stock < requested_line.quantity {
                 short.push(Shortage {
                     item: requested_line.item.clone(),
                     requested: requested_line.quantity,
-                    available: offered.quantity,
+                    available: in_stock,
                     next_expiry_at: self.active(&requested_line.item).first().map(|(deadline, _)| *deadline),
                     unknown_sections: unknown_sections(record, asked.basket.selection(n)),
+                    approximate: false,
                 });
             }
             if offered.quantity > 0 {
                 let units = offered.units.map(|ids| {
-                    let unit = |id| LineUnit { id, version: 0, fulfilled: false, returned: false };
-                    LineUnits::new(ids.into_iter().map(unit).collect()).into()
+                    LineUnits::new(ids.into_iter().map(|id| units::granted(record, id)).collect()).into()
                 });
                 let quantity = u32::try_from(offered.quantity).expect("within the limit");
                 lines.push(Line {
@@ -405,8 +468,11 @@ impl Model {
                     returned: 0,
                     sequence: 0,
                     units,
-                    details: self.late_units(&requested_line.item, None, quantity),
+                    details: self.late_units(&requested_line.item, None, quantity, pool),
                 });
+                let line = lines.last_mut().expect("a line");
+                limits::count_line(line, &[], 0, &wanted[n].keys);
+                self.draw_line(line, None, pool);
             }
         }
         (lines, short, taken)

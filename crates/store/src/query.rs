@@ -3,8 +3,9 @@
 use crate::event_row::EventRow;
 use std::sync::Arc;
 use stockhold_domain::{
-    Hold, Instant, Item, ItemKey, Label, Place, Pool, Record, RecordKey, RecordKind, ReservationId,
-    SeatStates, Status, Unit, UnitStatus,
+    CounterKey, Hold, Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitCounters, LimitSet, Place,
+    Record, RecordKey, RecordKind, ReservationId, SeatStates, Status, Subject, SubjectKind, Unit, UnitIndex,
+    UnitStatus,
 };
 
 /// A read. It sees every command that was answered before the query was submitted.
@@ -64,6 +65,82 @@ pub enum Query {
         /// Maximum number of records.
         limit: usize,
     },
+    /// One limit.
+    Limit(Label),
+    /// A page of the limits, in order of their ids.
+    Limits {
+        /// Id of the last limit of the page before.
+        after: Option<Label>,
+        /// Maximum number of limits.
+        limit: usize,
+    },
+    /// What a limit counts.
+    LimitUsage(UsageRequest),
+}
+
+/// Selects counters of a limit.
+#[derive(Clone, Debug)]
+pub struct UsageRequest {
+    /// Which limit.
+    pub limit_id: Label,
+    /// Only the counter of this customer or owner.
+    pub subject: Option<Label>,
+    /// The last subject of the page before.
+    pub after: Option<Label>,
+    /// Maximum number of counters.
+    pub limit: usize,
+}
+
+/// What a limit counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitUsage {
+    /// The limit.
+    pub limit: Limit,
+    /// The counters, in order of their subjects. A subject that has used nothing is left out, unless it was asked for. A limit for all
+    /// together has one counter without a subject.
+    pub counters: Vec<(Option<Label>, LimitCounter)>,
+}
+
+impl UsageRequest {
+    /// The result, from the limits and counters of a store that has all of them in memory.
+    pub fn usage(&self, limits: &LimitSet, counters: &LimitCounters) -> Option<LimitUsage> {
+        let limit = limits.get(&self.limit_id).filter(|limit| limit.terms.is_some())?.clone();
+        let per = limit.terms.as_ref().and_then(|terms| terms.per);
+        let named = |name: &Label| subject_of(per, name);
+        let found = match (&self.subject, per) {
+            (Some(name), Some(_)) => {
+                let key = CounterKey {
+                    limit: limit.id.clone(),
+                    generation: limit.generation,
+                    subject: named(name),
+                };
+                vec![(Some(name.clone()), counters.get(&key))]
+            }
+            (_, None) => {
+                let key = CounterKey {
+                    limit: limit.id.clone(),
+                    generation: limit.generation,
+                    subject: Subject::Everyone,
+                };
+                vec![(None, counters.get(&key))]
+            }
+            (None, Some(_)) => {
+                let after = self.after.as_ref().map(named);
+                let page = counters.of_limit(&limit, after.as_ref()).take(self.limit);
+                page.map(|(subject, counter)| (subject.name().cloned(), counter)).collect()
+            }
+        };
+        Some(LimitUsage { limit, counters: found })
+    }
+}
+
+/// The subject of a limit with this name.
+pub fn subject_of(per: Option<SubjectKind>, name: &Label) -> Subject {
+    match per {
+        None => Subject::Everyone,
+        Some(SubjectKind::Customer) => Subject::Customer(name.clone()),
+        Some(SubjectKind::Owner) => Subject::Owner(name.clone()),
+    }
 }
 
 /// Selects a page of items.
@@ -104,12 +181,12 @@ impl UnitFilter {
             && self.section.as_ref().is_none_or(|section| unit.place.section.as_ref() == Some(section))
     }
 
-    /// The page of this filter from the units of a pool.
-    pub fn page(&self, pool: &Pool) -> UnitPage {
+    /// The page of this filter from the units of a unit index.
+    pub fn page(&self, unit_index: &UnitIndex) -> UnitPage {
         let after = self.after.as_ref().map(|(position, id)| (*position, id));
         let mut page = UnitPage::default();
         let mut last = None;
-        let mut rest = pool.after(after);
+        let mut rest = unit_index.after(after);
         for unit in rest.by_ref().take(MAX_UNITS_SCANNED) {
             last = Some(unit);
             if self.matches(unit) {
@@ -160,8 +237,8 @@ pub struct SeatMap {
 
 impl SeatMap {
     /// The seat map of an item and its units.
-    pub fn of(item: &Item, pool: &Pool, layout: bool) -> Self {
-        Self { item: item.clone(), states: pool.states(), layout: layout.then(|| pool.layout()) }
+    pub fn of(item: &Item, unit_index: &UnitIndex, layout: bool) -> Self {
+        Self { item: item.clone(), states: unit_index.states(), layout: layout.then(|| unit_index.layout()) }
     }
 }
 
@@ -266,4 +343,10 @@ pub enum QueryResult {
     Record(Option<Record>),
     /// Result of [`Query::Records`], without deleted ones. Only the last page has fewer records than the limit.
     Records(Vec<Record>),
+    /// Result of [`Query::Limit`]. `None` when there is no such limit, or it was deleted.
+    Limit(Option<Limit>),
+    /// Result of [`Query::Limits`], without deleted ones. Only the last page has fewer limits than the limit.
+    Limits(Vec<Limit>),
+    /// Result of [`Query::LimitUsage`]. `None` when there is no such limit, or it was deleted.
+    LimitUsage(Option<LimitUsage>),
 }

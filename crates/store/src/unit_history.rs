@@ -28,7 +28,13 @@ pub fn for_each_unit<'a>(
         Transition::Stock { change: StockChange::UnitsRetired(ids), item } => {
             ids.iter().for_each(|id| each(&item.key, id, None));
         }
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
+        Transition::Stock { change: StockChange::UnitsPooled { units, .. }, item } => {
+            units.iter().for_each(|unit| each(&item.key, &unit.id, Some(unit.version)));
+        }
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => {}
     }
 }
 

@@ -4,11 +4,11 @@ use crate::random::Random;
 use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, Closing, Disposition, Event, EventId, Fingerprint, Hold, HoldChange, HoldDetails,
-    HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, Line, LineChange, LineDetails,
-    LineUnit, LineUnits, Mode, MovedUnits, OptionalTerms, Origin, Parties, Payment, PaymentState, Place,
-    Record, RecordChange, RecordKey, RecordKind, RecordValue, RequestId, ReservationId, ReserveTerms, Scope,
-    Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit, UnitStatus,
-    limits,
+    HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, LimitEffects, Line, LineChange,
+    LineDetails, LineUnit, LineUnits, Mode, MovedUnits, OptionalTerms, Origin, Parties, Payment,
+    PaymentState, Place, Pool, PoolDraw, PoolTerms, PooledUnit, Pools, PoolsAfter, Record, RecordChange,
+    RecordKey, RecordKind, RecordValue, RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings,
+    Status, StockChange, StockCounters, Supply, Trace, Transition, Unit, UnitStatus, limits,
 };
 
 /// Makes records.
@@ -84,6 +84,7 @@ impl Any {
             settings: Arc::new(Settings {
                 safety_stock: self.number(),
                 oversell_allowance: self.number(),
+                gated: self.0.one_in(2),
                 sale_starts_at: self.maybe(Self::instant),
                 sale_ends_at: self.maybe(Self::instant),
                 incoming: (0..self.0.below(3)).map(|_| self.supply()).collect(),
@@ -92,6 +93,7 @@ impl Any {
                 max_payment: self.maybe(Self::seconds),
                 metadata: self.maybe(Self::metadata),
             }),
+            pools: Pools::new((0..self.0.below(3)).map(|number| self.pool(number)).collect()),
             version: self.number(),
             paused: self.0.one_in(2),
             created_at: self.instant(),
@@ -112,7 +114,30 @@ impl Any {
     }
 
     pub(super) fn line_details(&mut self) -> LineDetails {
-        LineDetails { backordered: self.small(), promised_at: self.maybe(Self::instant) }
+        let draw = |any: &mut Self| PoolDraw { pool: any.label(), units: any.small().max(1) };
+        LineDetails {
+            counted: Vec::new(),
+            backordered: self.small(),
+            promised_at: self.maybe(Self::instant),
+            draws: (0..self.0.below(3)).map(|_| draw(self)).collect(),
+        }
+    }
+
+    /// A pool. Each number has a name of its own.
+    pub(super) fn pool(&mut self, number: u64) -> Pool {
+        Pool {
+            name: Label::new(&format!("{number}{}", self.text(12))).unwrap(),
+            terms: PoolTerms {
+                allocated: self.number(),
+                fallback: self.0.one_in(2),
+                releases_at: self.maybe(Self::instant),
+                idle_release: self.maybe(Self::seconds),
+            },
+            held: self.number(),
+            sold: self.number(),
+            used_at: self.instant(),
+            released_at: self.maybe(Self::instant),
+        }
     }
 
     pub(super) fn supply(&mut self) -> Supply {
@@ -129,6 +154,7 @@ impl Any {
             version: self.number(),
             fulfilled: self.0.one_in(3),
             returned: self.0.one_in(3),
+            pool: self.maybe(Self::label),
         }
     }
 
@@ -244,11 +270,16 @@ impl Any {
                 UnitStatus::Fulfilled(id),
             ]),
             version: self.number(),
+            pool: self.maybe(Self::label),
         }
     }
 
+    fn pooled(&mut self) -> PooledUnit {
+        PooledUnit { id: self.label(), version: self.number() }
+    }
+
     pub(super) fn added(&mut self) -> Unit {
-        Unit { status: UnitStatus::Available, version: 1, ..self.unit() }
+        Unit { status: UnitStatus::Available, version: 1, pool: None, ..self.unit() }
     }
 
     pub(super) fn hold(&mut self) -> Hold {
@@ -262,6 +293,7 @@ impl Any {
                     self.label(),
                     OptionalTerms {
                         channel: self.maybe(Self::label),
+                        pool: self.maybe(Self::label),
                         customer_id: self.maybe(Self::label),
                         session_id: self.maybe(Self::label),
                         metadata: self.maybe(Self::metadata),
@@ -310,11 +342,19 @@ impl Any {
                     RecordChange::KeyCreated,
                     RecordChange::KeyRolled,
                     RecordChange::KeyRevoked,
+                    RecordChange::SinkEventSkipped,
                 ]);
                 Transition::Record { change, record: self.record() }
             }
             0 => {
-                let change = match self.0.below(5) {
+                let change = match self.0.below(9) {
+                    8 => StockChange::UnitsPooled {
+                        pool: self.maybe(Self::label),
+                        units: (0..self.0.below(4)).map(|_| self.pooled()).collect(),
+                    },
+                    5 => StockChange::PoolSet { pool: self.label() },
+                    6 => StockChange::PoolDeleted { pool: self.label() },
+                    7 => StockChange::PoolReleased { pool: self.label() },
                     0 => StockChange::Set,
                     3 => StockChange::Deleted,
                     1 => StockChange::UnitsAdded((0..self.0.below(5)).map(|_| self.added()).collect()),
@@ -340,7 +380,15 @@ impl Any {
                 let hold = self.hold();
                 let change = self.hold_change(&hold);
                 let figures = hold.lines.iter().map(|_| self.figures()).collect();
-                Transition::Hold { change, hold, figures }
+                let limits = self.maybe(|any| {
+                    let after = |any: &mut Self| PoolsAfter {
+                        line: any.small(),
+                        pools: Pools::new(vec![any.pool(0)]),
+                    };
+                    let pools = (0..any.0.below(3)).map(|_| after(any)).collect();
+                    Box::new(LimitEffects { pools, ..LimitEffects::default() })
+                });
+                Transition::Hold { limits, change, hold, figures }
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Commands as bytes, for the fingerprints that tell a repeated request from another one.
 
 use super::changes::put_ids;
+use super::limits::put_terms;
+use super::pools::put_pool_terms;
 use super::settings::put_supplies;
 use super::terms::put_optional_terms;
 use super::units;
@@ -9,8 +11,8 @@ use super::write::{
     put_scope, put_seconds, put_text, put_u64, put_u128,
 };
 use stockhold_domain::{
-    Basket, BestAvailable, Command, Disposition, Fulfilment, IfExpired, Label, Patch, Precondition, Reserve,
-    ReturnFrom, SaleSelection, SetStock, ShelfCount, UnitSelection,
+    Basket, BestAvailable, Command, Disposition, Fulfilment, IfExpired, Label, Patch, PoolSelection,
+    Precondition, Reserve, ReturnFrom, SaleSelection, SetStock, ShelfCount, Strategy, UnitSelection,
 };
 
 /// Appends the parameters of a command. Fingerprints are taken of these bytes. They are never read back.
@@ -30,6 +32,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
                 IfExpired::Refuse => 0,
                 IfExpired::Reacquire => 1,
             });
+            out.push(u8::from(confirm.override_limits));
         }
         Command::Release(release) => {
             out.push(2);
@@ -48,6 +51,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_fulfilment(out, amend.fulfilment);
             put_option(out, amend.ttl, put_seconds);
             put_patch(out, &amend.metadata, |out, metadata| put_text(out, metadata));
+            out.push(u8::from(amend.override_limits));
             put_precondition(out, amend.expected.as_ref());
         }
         Command::Transfer(transfer) => {
@@ -56,6 +60,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_label(out, transfer.owner_id.as_ref());
             put_patch(out, &transfer.customer_id, |out, id| put_text(out, id.as_str()));
             put_patch(out, &transfer.session_id, |out, id| put_text(out, id.as_str()));
+            out.push(u8::from(transfer.override_limits));
             put_precondition(out, transfer.expected.as_ref());
         }
         Command::Split(split) => {
@@ -68,6 +73,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             out.push(16);
             put_u128(out, merge.id.as_u128());
             put_ids(out, &merge.from);
+            out.push(u8::from(merge.override_limits));
             put_precondition(out, merge.expected.as_ref());
         }
         Command::OpenPayment(open) => {
@@ -153,6 +159,47 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_option(out, set.value.as_ref(), |out, value| put_bytes(out, value.as_bytes()));
             put_record_change(out, set.change);
         }
+        Command::SetLimit(set) => {
+            out.push(20);
+            put_text(out, set.id.as_str());
+            put_terms(out, &set.terms);
+            put_precondition(out, set.expected.as_ref());
+        }
+        Command::SetPool(set) => {
+            out.push(22);
+            put_key(out, &set.item);
+            put_text(out, set.pool.as_str());
+            put_pool_terms(out, &set.terms(set.allocated.unwrap_or(0)));
+            out.push(u8::from(set.allocated.is_some()));
+            put_precondition(out, set.expected.as_ref());
+        }
+        Command::SetUnitPool(set) => {
+            out.push(24);
+            put_key(out, &set.item);
+            put_text(out, set.pool.as_str());
+            out.push(u8::from(set.puts_in));
+            let (kind, names) = match &set.units {
+                PoolSelection::Units(ids) => (0, ids),
+                PoolSelection::Sections(names) => (1, names),
+            };
+            out.push(kind);
+            put_u64(out, names.len() as u64);
+            for name in names {
+                put_text(out, name.as_str());
+            }
+            put_precondition(out, set.expected.as_ref());
+        }
+        Command::DeletePool(delete) => {
+            out.push(23);
+            put_key(out, &delete.item);
+            put_text(out, delete.pool.as_str());
+            put_precondition(out, delete.expected.as_ref());
+        }
+        Command::DeleteLimit(delete) => {
+            out.push(21);
+            put_text(out, delete.id.as_str());
+            put_precondition(out, delete.expected.as_ref());
+        }
     }
 }
 
@@ -163,6 +210,8 @@ fn put_reserve(out: &mut Vec<u8>, reserve: &Reserve) {
     put_fulfilment(out, reserve.fulfilment);
     put_optional_terms(out, reserve.terms.optional.as_deref());
     put_selections(out, &reserve.basket);
+    out.push(u8::from(reserve.override_limits));
+    put_sources(out, &reserve.basket);
 }
 
 fn put_fulfilment(out: &mut Vec<u8>, fulfilment: Fulfilment) {
@@ -225,6 +274,21 @@ fn put_selections(out: &mut Vec<u8>, basket: &Basket) {
     }
 }
 
+/// The sources of a basket, one a line; nothing where no line has one.
+fn put_sources(out: &mut Vec<u8>, basket: &Basket) {
+    for source in basket.sources().into_iter().flatten() {
+        put_option(out, source.as_ref(), |out, source| {
+            out.push(match source.strategy() {
+                Strategy::Priority => 0,
+                Strategy::MostStock => 1,
+                Strategy::Single => 2,
+            });
+            put_u64(out, source.items().len() as u64);
+            source.items().iter().for_each(|item| put_key(out, item));
+        });
+    }
+}
+
 fn put_labels(out: &mut Vec<u8>, labels: &[Label]) {
     put_u64(out, labels.len() as u64);
     for label in labels {
@@ -249,6 +313,7 @@ fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_patch(out, &set.sale_starts_at, |out, at| put_i64(out, at.micros()));
     put_patch(out, &set.sale_ends_at, |out, at| put_i64(out, at.micros()));
     put_option(out, set.incoming.as_deref(), put_supplies);
+    put_patch(out, &set.gated, |out, gated| out.push(u8::from(*gated)));
     put_precondition(out, set.expected.as_ref());
 }
 

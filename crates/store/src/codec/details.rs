@@ -1,6 +1,8 @@
 //! Properties that few reservations and few of their lines have, as tagged fields.
 
 use super::changes::{ids, put_ids};
+use super::limits::{counted, put_counted};
+use super::pools::{draws, put_draws};
 use super::read::{DecodeError, Reader};
 use super::write::{end_fields, put_field, put_i64, put_text, put_u64, put_u128};
 use stockhold_domain::{HoldDetails, Instant, LineDetails, Payment, PaymentState, ReservationId, limits};
@@ -17,6 +19,8 @@ const TRANSFERS: u8 = 9;
 
 const BACKORDERED: u8 = 1;
 const PROMISED_AT: u8 = 2;
+const COUNTED: u8 = 3;
+const DRAWS: u8 = 4;
 
 /// Appends the details that are present.
 pub(super) fn put_details(out: &mut Vec<u8>, details: &HoldDetails) {
@@ -73,9 +77,13 @@ pub(super) fn details(reader: &mut Reader<'_>) -> Result<HoldDetails, DecodeErro
 
 /// Appends the details of a line that are present.
 pub(super) fn put_line_details(out: &mut Vec<u8>, details: &LineDetails) {
-    let LineDetails { backordered, promised_at } = details;
+    let LineDetails { backordered, promised_at, counted, draws } = details;
     put_field(out, BACKORDERED, (*backordered > 0).then_some(u64::from(*backordered)), put_u64);
     put_field(out, PROMISED_AT, *promised_at, |out, at| put_i64(out, at.micros()));
+    put_field(out, COUNTED, (!counted.is_empty()).then_some(counted), |out, counted| {
+        put_counted(out, counted);
+    });
+    put_field(out, DRAWS, (!draws.is_empty()).then_some(draws), |out, draws| put_draws(out, draws));
     end_fields(out);
 }
 
@@ -86,6 +94,8 @@ pub(super) fn line_details(reader: &mut Reader<'_>) -> Result<LineDetails, Decod
         match tag {
             BACKORDERED => details.backordered = reader.positive_u32()?,
             PROMISED_AT => details.promised_at = Some(reader.instant()?),
+            COUNTED => details.counted = counted(reader)?,
+            DRAWS => details.draws = draws(reader)?,
             _ => return Ok(false),
         }
         Ok(true)

@@ -2,6 +2,7 @@
 
 use super::changes::hold_change;
 use super::details::{details as read_details, line_details};
+use super::limits::{limit, limit_effects};
 use super::terms::optional_terms;
 use super::write::END_OF_FIELDS;
 use super::{EVENT_VERSION, units};
@@ -159,7 +160,7 @@ impl<'a> Reader<'a> {
         self.i64().map(Instant::from_micros)
     }
 
-    fn item_key(&mut self) -> Read<ItemKey> {
+    pub(super) fn item_key(&mut self) -> Read<ItemKey> {
         let (mut after, keys) = (self.clone(), self.keys);
         if let Some(known) = keys.and_then(|keys| keys.find(after.text().ok()?, after.text().ok()?)) {
             *self = after;
@@ -250,7 +251,12 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
     if let Some(change) = hold_change(reader, tag)? {
         let hold = hold(reader)?;
         let figures = hold.lines.iter().map(|_| figures(reader)).collect::<Read<_>>()?;
-        return Ok(Transition::Hold { change, hold, figures });
+        let limits = match reader.byte("effects on limits")? {
+            0 => None,
+            1 => Some(Box::new(limit_effects(reader)?)),
+            _ => return Err(reader.bad("effects on limits")),
+        };
+        return Ok(Transition::Hold { change, hold, figures, limits });
     }
     let change = match tag {
         16 => StockChange::Set,
@@ -268,6 +274,17 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
             StockChange::UnitsRetired((0..count).map(|_| reader.label()).collect::<Read<_>>()?)
         }
         20 => StockChange::Deleted,
+        21 => StockChange::PoolSet { pool: reader.label()? },
+        22 => StockChange::PoolDeleted { pool: reader.label()? },
+        23 => StockChange::PoolReleased { pool: reader.label()? },
+        24 => {
+            let mut pool = None;
+            reader.fields(|reader, tag| {
+                pool = Some(reader.label()?);
+                Ok(tag == 1)
+            })?;
+            StockChange::UnitsPooled { pool, units: units::pooled(reader)?.into() }
+        }
         32 => {
             let (scope, paused, mut reason) = (scope(reader)?, reader.flag()?, None);
             reader.fields(|reader, tag| {
@@ -276,6 +293,7 @@ fn transition(reader: &mut Reader<'_>) -> Read<Transition> {
             })?;
             return Ok(Transition::Sale { scope, paused, reason });
         }
+        64 => return Ok(Transition::Limit { limit: limit(reader)? }),
         48 => {
             let change = record_change(reader)?;
             return Ok(Transition::Record { change, record: record(reader)? });
@@ -403,7 +421,8 @@ pub fn item(reader: &mut Reader<'_>) -> Read<Item> {
     let figures = figures(reader)?;
     let (version, paused, created_at) = (reader.u64()?, reader.flag()?, reader.instant()?);
     let settings = Arc::new(super::settings::settings(reader)?);
-    Ok(Item { key, mode, figures, settings, version, paused, created_at })
+    let pools = super::pools::pools(reader)?;
+    Ok(Item { key, mode, figures, settings, pools, version, paused, created_at })
 }
 
 fn scope(reader: &mut Reader<'_>) -> Read<Scope> {
@@ -446,6 +465,7 @@ fn record_key(reader: &mut Reader<'_>) -> Read<RecordKey> {
     let kind = match reader.byte("kind of a record")? {
         0 => RecordKind::ApiKey,
         1 => RecordKind::SigningKey,
+        2 => RecordKind::Sink,
         _ => return Err(reader.bad("kind of a record")),
     };
     Ok(RecordKey { kind, id: reader.label()? })
@@ -457,6 +477,7 @@ fn record_change(reader: &mut Reader<'_>) -> Read<RecordChange> {
         1 => Ok(RecordChange::KeyCreated),
         2 => Ok(RecordChange::KeyRolled),
         3 => Ok(RecordChange::KeyRevoked),
+        4 => Ok(RecordChange::SinkEventSkipped),
         _ => Err(reader.bad("change of a record")),
     }
 }

@@ -13,12 +13,14 @@ const OVERSELL_ALLOWANCE: u8 = 6;
 const SALE_STARTS_AT: u8 = 7;
 const SALE_ENDS_AT: u8 = 8;
 const INCOMING: u8 = 9;
+const GATED: u8 = 10;
 
 /// Appends the settings of an item.
 pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
     let Settings {
         safety_stock,
         oversell_allowance,
+        gated,
         default_ttl,
         max_hold,
         max_payment,
@@ -40,6 +42,8 @@ pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
     put_field(out, INCOMING, (!incoming.is_empty()).then_some(incoming), |out, supplies| {
         put_supplies(out, supplies);
     });
+    // The tag says that it is set. It has no value.
+    put_field(out, GATED, gated.then_some(()), |_, ()| {});
     end_fields(out);
 }
 
@@ -67,6 +71,7 @@ pub fn settings(reader: &mut Reader<'_>) -> Result<Settings, DecodeError> {
             SALE_STARTS_AT => settings.sale_starts_at = Some(reader.instant()?),
             SALE_ENDS_AT => settings.sale_ends_at = Some(reader.instant()?),
             INCOMING => settings.incoming = supplies(reader)?,
+            GATED => settings.gated = true,
             _ => return Ok(false),
         }
         Ok(true)

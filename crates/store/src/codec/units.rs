@@ -3,13 +3,19 @@
 use super::read::{DecodeError, Reader};
 use super::write::{end_fields, put_i64, put_label_field, put_text, put_u64, put_u128};
 use stockhold_domain::{
-    Attribute, Attributes, Label, LineUnit, LineUnits, Place, ReservationId, Unit, UnitStatus, limits,
+    Attribute, Attributes, Label, LineUnit, LineUnits, Place, PooledUnit, ReservationId, Unit, UnitStatus,
+    limits,
 };
 
 type Read<T> = Result<T, DecodeError>;
 
 const RETURNED: u8 = 1;
 const FULFILLED: u8 = 2;
+/// The name of a pool follows.
+const POOLED: u8 = 4;
+
+/// The tag of a unit's pool.
+const POOL: u8 = 1;
 
 /// Appends the units of a line.
 pub(super) fn put_line_units(out: &mut Vec<u8>, units: &LineUnits) {
@@ -19,10 +25,14 @@ pub(super) fn put_line_units(out: &mut Vec<u8>, units: &LineUnits) {
 /// Appends units of a line.
 pub(super) fn put_line_units_list(out: &mut Vec<u8>, units: &[LineUnit]) {
     put_u64(out, units.len() as u64);
-    for LineUnit { id, version, fulfilled, returned } in units {
+    for LineUnit { id, version, fulfilled, returned, pool } in units {
         put_text(out, id.as_str());
         put_u64(out, *version);
-        out.push((u8::from(*returned) * RETURNED) | (u8::from(*fulfilled) * FULFILLED));
+        let pooled = u8::from(pool.is_some()) * POOLED;
+        out.push((u8::from(*returned) * RETURNED) | (u8::from(*fulfilled) * FULFILLED) | pooled);
+        if let Some(pool) = pool {
+            put_text(out, pool.as_str());
+        }
     }
 }
 
@@ -34,15 +44,30 @@ pub(super) fn line_units_list(reader: &mut Reader<'_>) -> Read<Vec<LineUnit>> {
     let count = reader.count(limits::LINE_UNITS)?;
     let unit = |reader: &mut Reader<'_>| {
         let (id, version, flags) = (reader.label()?, reader.u64()?, reader.byte("flags of a unit")?);
-        if flags > RETURNED | FULFILLED {
+        if flags > RETURNED | FULFILLED | POOLED {
             return Err(reader.bad("flags of a unit"));
         }
-        Ok(LineUnit { id, version, fulfilled: flags & FULFILLED != 0, returned: flags & RETURNED != 0 })
+        let pool = if flags & POOLED == 0 { None } else { Some(reader.label()?) };
+        Ok(LineUnit { id, version, fulfilled: flags & FULFILLED != 0, returned: flags & RETURNED != 0, pool })
     };
     (0..count).map(|_| unit(reader)).collect()
 }
 
-/// Appends added units. Their status and version are those of every new unit and are left out.
+/// Appends units that an event puts into a pool or takes out of one.
+pub(super) fn put_pooled(out: &mut Vec<u8>, units: &[PooledUnit]) {
+    put_u64(out, units.len() as u64);
+    for PooledUnit { id, version } in units {
+        put_text(out, id.as_str());
+        put_u64(out, *version);
+    }
+}
+
+pub(super) fn pooled(reader: &mut Reader<'_>) -> Read<Vec<PooledUnit>> {
+    let count = reader.count(limits::UNITS_AT_ONCE as u64)?;
+    (0..count).map(|_| Ok(PooledUnit { id: reader.label()?, version: reader.u64()? })).collect()
+}
+
+/// Appends added units. Their status and version are those of every new unit and are left out, and they are in no pool.
 pub(super) fn put_added(out: &mut Vec<u8>, units: &[Unit]) {
     put_u64(out, units.len() as u64);
     for unit in units {
@@ -54,7 +79,8 @@ pub(super) fn put_added(out: &mut Vec<u8>, units: &[Unit]) {
 pub(super) fn added(reader: &mut Reader<'_>) -> Read<Vec<Unit>> {
     let count = reader.count(limits::UNITS_AT_ONCE as u64)?;
     let unit = |reader: &mut Reader<'_>| {
-        Ok(Unit { id: reader.label()?, place: place(reader)?, status: UnitStatus::Available, version: 1 })
+        let (id, place) = (reader.label()?, place(reader)?);
+        Ok(Unit { id, place, status: UnitStatus::Available, version: 1, pool: None })
     };
     (0..count).map(|_| unit(reader)).collect()
 }
@@ -79,11 +105,13 @@ pub fn put_unit(out: &mut Vec<u8>, unit: &Unit) {
         }
     }
     put_u64(out, unit.version);
+    put_label_field(out, POOL, unit.pool.as_ref());
+    end_fields(out);
 }
 
 /// Reads a unit.
 pub fn unit(reader: &mut Reader<'_>) -> Read<Unit> {
-    Ok(Unit {
+    let mut unit = Unit {
         id: reader.label()?,
         place: place(reader)?,
         status: match reader.byte("status of a unit")? {
@@ -94,7 +122,13 @@ pub fn unit(reader: &mut Reader<'_>) -> Read<Unit> {
             _ => return Err(reader.bad("status of a unit")),
         },
         version: reader.u64()?,
-    })
+        pool: None,
+    };
+    reader.fields(|reader, tag| {
+        unit.pool = Some(reader.label()?);
+        Ok(tag == POOL)
+    })?;
+    Ok(unit)
 }
 
 fn put_place(out: &mut Vec<u8>, place: &Place) {

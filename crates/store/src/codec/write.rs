@@ -3,6 +3,8 @@
 
 use super::changes::put_hold_change;
 use super::details::{put_details, put_line_details};
+use super::limits::{put_limit, put_limit_effects};
+use super::pools::put_pools;
 use super::settings::put_settings;
 use super::terms::put_optional_terms;
 use super::{EVENT_VERSION, units};
@@ -117,12 +119,13 @@ pub fn put_event(out: &mut Vec<u8>, event: &Event) {
 
 fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
     match transition {
-        Transition::Hold { change, hold, figures } => {
+        Transition::Hold { change, hold, figures, limits } => {
             put_hold_change(out, change);
             put_hold(out, hold);
             for figures in figures {
                 put_figures(out, figures);
             }
+            put_option(out, limits.as_deref(), put_limit_effects);
         }
         Transition::Stock { change, item } => {
             match change {
@@ -144,6 +147,24 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
                     units.iter().for_each(|unit| put_text(out, unit.as_str()));
                 }
                 StockChange::Deleted => out.push(20),
+                StockChange::PoolSet { pool } => {
+                    out.push(21);
+                    put_text(out, pool.as_str());
+                }
+                StockChange::PoolDeleted { pool } => {
+                    out.push(22);
+                    put_text(out, pool.as_str());
+                }
+                StockChange::PoolReleased { pool } => {
+                    out.push(23);
+                    put_text(out, pool.as_str());
+                }
+                StockChange::UnitsPooled { pool, units } => {
+                    out.push(24);
+                    put_label_field(out, 1, pool.as_ref());
+                    end_fields(out);
+                    units::put_pooled(out, units);
+                }
             }
             put_item(out, item);
         }
@@ -153,6 +174,10 @@ fn put_transition(out: &mut Vec<u8>, transition: &Transition) {
             out.push(u8::from(*paused));
             put_label_field(out, 1, reason.as_ref());
             end_fields(out);
+        }
+        Transition::Limit { limit } => {
+            out.push(64);
+            put_limit(out, limit);
         }
         Transition::Record { change, record } => {
             out.push(48);
@@ -238,6 +263,7 @@ pub fn put_item(out: &mut Vec<u8>, item: &Item) {
     out.push(u8::from(item.paused));
     put_i64(out, item.created_at.micros());
     put_settings(out, &item.settings);
+    put_pools(out, &item.pools);
 }
 
 pub(super) fn put_mode(out: &mut Vec<u8>, mode: Mode) {
@@ -294,6 +320,7 @@ pub(super) fn put_record_key(out: &mut Vec<u8>, key: &RecordKey) {
     out.push(match key.kind {
         RecordKind::ApiKey => 0,
         RecordKind::SigningKey => 1,
+        RecordKind::Sink => 2,
     });
     put_text(out, key.id.as_str());
 }
@@ -304,5 +331,6 @@ pub(super) fn put_record_change(out: &mut Vec<u8>, change: RecordChange) {
         RecordChange::KeyCreated => 1,
         RecordChange::KeyRolled => 2,
         RecordChange::KeyRevoked => 3,
+        RecordChange::SinkEventSkipped => 4,
     });
 }

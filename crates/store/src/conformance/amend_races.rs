@@ -225,7 +225,7 @@ fn expected_versions(world: &mut dyn World) -> Checked {
             Command::Amend(Amend { expected: expected.clone(), ..amend_of(id, &[(&item, 4)]) }),
             Command::Transfer(Transfer { expected: expected.clone(), ..ann }),
             Command::Split(Split { expected: expected.clone(), ..part }),
-            Command::Merge(Merge { id, from, expected: expected.clone() }),
+            Command::Merge(Merge { override_limits: false, id, from, expected: expected.clone() }),
             Command::OpenPayment(OpenPayment { id, payment_id: label("p"), window: None, expected }),
         ]
     };
@@ -269,6 +269,7 @@ fn short_of_one(item: &ItemKey, next_expiry_at: stockhold_domain::Instant) -> Re
         available: 0,
         next_expiry_at: Some(next_expiry_at),
         unknown_sections: Vec::new(),
+        approximate: false,
     }])
 }
 
@@ -370,6 +371,7 @@ fn amend_and_due_hold(world: &mut dyn World) -> Checked {
                     available: 1,
                     next_expiry_at: Some(next_expiry_at),
                     unknown_sections: Vec::new(),
+                    approximate: false,
                 };
                 let short = Rejection::InsufficientInventory(vec![short]);
                 ensure_eq!(amended, Outcome::Refused(short), "at {offset} µs");

@@ -196,6 +196,7 @@ fn all_or_nothing(world: &mut dyn World) -> Checked {
         available,
         next_expiry_at: Some(other.expires_at),
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     // Of a, 3 units are free and 4 are the reservation's own.
     let short = vec![shortage(&a, 8, 7), shortage(&b, 2, 1)];
@@ -370,6 +371,7 @@ fn metadata(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let item = case.create_item("a", 9)?;
     let optional = OptionalTerms {
+        pool: None,
         channel: Some(label("web")),
         customer_id: Some(label("ann")),
         session_id: Some(label("s-1")),

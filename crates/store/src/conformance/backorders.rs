@@ -35,7 +35,7 @@ fn late(hold: &Hold) -> Vec<LineDetails> {
 }
 
 fn details(backordered: u32, promised_at: Option<Instant>) -> LineDetails {
-    LineDetails { backordered, promised_at }
+    LineDetails { backordered, promised_at, ..LineDetails::default() }
 }
 
 fn refused_before(item: &ItemKey, start: Instant) -> Rejection {
@@ -139,7 +139,7 @@ fn allowance(world: &mut dyn World) -> Checked {
     );
     for round in 0..2 {
         let shown = case.read_item(&item)?;
-        ensure_eq!((shown.available(), shown.figures.backordered()), (0, 4), "the item, round {round}");
+        ensure_eq!((shown.available(), shown.backordered()), (0, 4), "the item, round {round}");
         ensure_eq!(late(&case.read_hold(first.id)?), late(&first), "the line, round {round}");
         case.world.restart();
     }
@@ -167,18 +167,18 @@ fn lowered(world: &mut dyn World) -> Checked {
     let item = case.create_item("a", 2)?;
     case.expect_done(allow(&item, 3))?;
     let hold = case.hold(reserve(&[(&item, 4)]))?;
-    let expected = Rejection::BelowCommitted { confirmed_sold: 0, held: 4, total_units: 2 };
+    let expected = Rejection::BelowCommitted { set_aside: 0, confirmed_sold: 0, held: 4, total_units: 2 };
     ensure_eq!(case.expect_refused(allow(&item, 1))?, expected, "below what is backordered");
     let smaller = case.expect_refused(set_stock(&item, 0))?;
     ensure_eq!(smaller, expected, "a total below what is backordered");
     case.expect_done(set_stock(&item, 1))?;
     case.expect_done(allow(&item, 3))?;
     case.hold(confirm(hold.id))?;
-    let expected = Rejection::BelowCommitted { confirmed_sold: 4, held: 0, total_units: 1 };
+    let expected = Rejection::BelowCommitted { set_aside: 0, confirmed_sold: 4, held: 0, total_units: 1 };
     ensure_eq!(case.expect_refused(allow(&item, 2))?, expected, "below what is sold");
     case.expect_done(set_stock(&item, 4))?;
     case.expect_done(allow(&item, 0))?;
-    ensure_eq!(case.read_item(&item)?.figures.backordered(), 0, "nothing is backordered");
+    ensure_eq!(case.read_item(&item)?.backordered(), 0, "nothing is backordered");
     Ok(())
 }
 

@@ -55,6 +55,7 @@ fn sum_is_judged(world: &mut dyn World) -> Checked {
         available: 4,
         next_expiry_at: None,
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "six of four");
     let hold = case.hold(reserve_partial(60, &[(&a, 3), (&a, 3)]))?;
@@ -74,6 +75,7 @@ fn all_or_nothing(world: &mut dyn World) -> Checked {
         available: 1,
         next_expiry_at: None,
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "only what falls short is named");
     case.expect_counters(&a, 0, 0)?;
@@ -144,6 +146,7 @@ fn partial_of_nothing(world: &mut dyn World) -> Checked {
         available: 0,
         next_expiry_at,
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     let both = vec![short(a, 2, Some(first.expires_at)), short(b, 3, None)];
     ensure_eq!(refused, Rejection::InsufficientInventory(both), "nothing of either");
@@ -177,6 +180,7 @@ fn shortage(world: &mut dyn World) -> Checked {
             available: 1,
             next_expiry_at,
             unknown_sections: Vec::new(),
+            approximate: false,
         },
         Shortage {
             item: a.clone(),
@@ -184,6 +188,7 @@ fn shortage(world: &mut dyn World) -> Checked {
             available: 3,
             next_expiry_at,
             unknown_sections: Vec::new(),
+            approximate: false,
         },
     ];
     ensure_eq!(refused, Rejection::InsufficientInventory(expected), "in the order asked for");
@@ -196,6 +201,7 @@ fn shortage(world: &mut dyn World) -> Checked {
         available: 3,
         next_expiry_at,
         unknown_sections: Vec::new(),
+        approximate: false,
     }];
     ensure_eq!(refused, Rejection::InsufficientInventory(expected), "a sold unit falls due no more");
     Ok(())
@@ -269,6 +275,7 @@ fn terms(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let a = case.create_item("a", 5)?;
     let optional = OptionalTerms {
+        pool: None,
         channel: Some(maker::label("web")),
         customer_id: Some(maker::label("customer 7")),
         session_id: Some(maker::label("session 7")),
@@ -311,6 +318,7 @@ fn hundred_short(world: &mut dyn World) -> Checked {
         available: 0,
         next_expiry_at: Some(due),
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     for (outcome, item) in case.submit_all(each(60))?.into_iter().zip(&items) {
         ensure_eq!(

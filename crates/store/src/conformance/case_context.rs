@@ -180,8 +180,8 @@ impl<'w> CaseContext<'w> {
         let mut all = 0;
         loop {
             match self.expect_done(Command::Sweep)? {
-                Reply::Swept { expired: 0 } => return Ok(all),
-                Reply::Swept { expired } => all += u64::from(expired),
+                Reply::Swept { expired: 0, .. } => return Ok(all),
+                Reply::Swept { expired, .. } => all += u64::from(expired),
                 other => return Err(format!("a sweep was answered with {other:?}")),
             }
         }
@@ -236,7 +236,7 @@ impl<'w> CaseContext<'w> {
         id: ReservationId,
     ) -> Checked<(HoldChange, Hold, Box<[StockCounters]>)> {
         match self.history(id)?.pop().map(|event| event.transition) {
-            Some(Transition::Hold { change, hold, figures }) => Ok((change, hold, figures)),
+            Some(Transition::Hold { change, hold, figures, .. }) => Ok((change, hold, figures)),
             other => Err(format!("the latest event of {id} is {other:?}")),
         }
     }
@@ -252,7 +252,7 @@ impl<'w> CaseContext<'w> {
         let about = |row: &EventRow| match &row.event.transition {
             Transition::Hold { hold, .. } => hold.lines.iter().any(|line| items.contains(&line.item)),
             Transition::Stock { item, .. } => items.contains(&item.key),
-            Transition::Sale { .. } | Transition::Record { .. } => false,
+            Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => false,
         };
         self.world.events().into_iter().filter(about).collect()
     }

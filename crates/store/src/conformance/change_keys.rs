@@ -299,13 +299,15 @@ fn order_of_refusals(world: &mut dyn World) -> Checked {
     // The form comes first of all.
     let expected = Some(Precondition::version(1));
     let nothing = Transfer {
+        override_limits: false,
         id: nobody,
         owner_id: None,
         customer_id: Patch::Keep,
         session_id: Patch::Keep,
         expected: expected.clone(),
     };
-    let merged = Merge { id: nobody, from: [nobody].into(), expected: expected.clone() };
+    let merged =
+        Merge { override_limits: false, id: nobody, from: [nobody].into(), expected: expected.clone() };
     for command in [Command::Transfer(nothing), Command::Merge(merged)] {
         let refused = case.expect_refused(command)?;
         ensure_matches!(refused, Rejection::InvalidRequest(_), "the form");

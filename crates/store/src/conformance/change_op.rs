@@ -2,7 +2,8 @@
 //! payment windows, confirm with a payment, fulfil, and returns of what had left the shelf.
 
 use super::maker::{label, seconds};
-use super::op::{OpContext, TTLS, chosen, lines, some_ids};
+use super::op::{OpContext, chosen, some_ids};
+use super::random_op::{TTLS, lines};
 use crate::random::Random;
 use stockhold_domain::{
     Amend, Basket, ClosePayment, Command, Confirm, Disposition, Fulfil, Fulfilment, IfExpired, Merge,
@@ -88,6 +89,7 @@ impl ChangeOp {
         let payment = |n: u8| label(PAYMENTS[usize::from(n % 2)]);
         match self.kind {
             ChangeKind::Amend | ChangeKind::AmendUnits => Command::Amend(Amend {
+                override_limits: false,
                 id,
                 basket: (which % 8 != 0).then(|| self.basket(context)),
                 fulfilment: if which % 5 == 0 { Fulfilment::Partial } else { Fulfilment::All },
@@ -100,6 +102,7 @@ impl ChangeOp {
                 expected,
             }),
             ChangeKind::Transfer => Command::Transfer(Transfer {
+                override_limits: false,
                 id,
                 owner_id: (which % 3 == 0).then(|| label("another")),
                 customer_id: [Patch::Keep, Patch::Clear, Patch::Set(label("ann"))]
@@ -111,7 +114,7 @@ impl ChangeOp {
             ChangeKind::Split => Command::Split(Split { id, lines: self.basket(context), expected }),
             ChangeKind::Merge => {
                 let others = (0..=which % 3).map(|n| context.hold(self.hold.wrapping_add(n + which % 5)));
-                Command::Merge(Merge { id, from: others.collect(), expected })
+                Command::Merge(Merge { override_limits: false, id, from: others.collect(), expected })
             }
             ChangeKind::OpenPayment => Command::OpenPayment(OpenPayment {
                 id,
@@ -125,6 +128,7 @@ impl ChangeOp {
                 reason: (which % 2 == 0).then(|| label("declined")),
             }),
             ChangeKind::ConfirmPayment => Command::Confirm(Confirm {
+                override_limits: false,
                 id,
                 order_id: (which % 3 == 0).then(|| label("order-0")),
                 payment_id: (which % 4 != 0).then(|| payment(which)),

@@ -152,7 +152,14 @@ fn transferred(world: &mut dyn World) -> Checked {
     let to = |owner: &Label, customer_id| {
         let owner_id = Some(owner.clone());
         let session_id = Patch::Keep;
-        Command::Transfer(Transfer { id: hold, owner_id, customer_id, session_id, expected: None })
+        Command::Transfer(Transfer {
+            override_limits: false,
+            id: hold,
+            owner_id,
+            customer_id,
+            session_id,
+            expected: None,
+        })
     };
     case.hold(to(&ann, Patch::Set(two.clone())))?;
     expect_lists(

@@ -106,6 +106,7 @@ fn reserve_at_the_edge(world: &mut dyn World) -> Checked {
                 available: 0,
                 next_expiry_at,
                 unknown_sections: Vec::new(),
+                approximate: false,
             };
             let refused = case.expect_refused(reserve(&[(&item, 1)]))?;
             ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "at {offset} µs");
@@ -244,6 +245,7 @@ fn refusal_leaves_nothing_due(world: &mut dyn World) -> Checked {
         available: 3,
         next_expiry_at: None,
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     let refused = case.expect_refused(reserve(&[(&item, 4)]))?;
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "four of three");

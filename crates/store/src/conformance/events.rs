@@ -68,7 +68,12 @@ fn word(event: &Event) -> &'static str {
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "units added",
         Transition::Stock { change: StockChange::UnitsRetired(_), .. } => "unit retired",
         Transition::Stock { change: StockChange::Deleted, .. } => "deleted",
+        Transition::Stock { change: StockChange::PoolSet { .. }, .. } => "pool set",
+        Transition::Stock { change: StockChange::PoolDeleted { .. }, .. } => "pool deleted",
+        Transition::Stock { change: StockChange::PoolReleased { .. }, .. } => "pool released",
+        Transition::Stock { change: StockChange::UnitsPooled { .. }, .. } => "units pooled",
         Transition::Sale { .. } => "sale",
+        Transition::Limit { .. } => "limit",
         Transition::Record { .. } => "record",
     }
 }
@@ -196,7 +201,7 @@ fn gapless(world: &mut dyn World) -> Checked {
         let mut at = None;
         for event in case.events_of(&[&key]) {
             let (moves, after) = match &event.transition {
-                Transition::Hold { change, hold, figures } => {
+                Transition::Hold { change, hold, figures, .. } => {
                     let line = hold.lines.iter().position(|line| line.item == key).unwrap_or_default();
                     let moves = match change {
                         HoldChange::Extended => 0,
@@ -206,7 +211,7 @@ fn gapless(world: &mut dyn World) -> Checked {
                     (moves, figures[line])
                 }
                 Transition::Stock { item, .. } => (1, item.figures),
-                Transition::Sale { .. } | Transition::Record { .. } => continue,
+                Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => continue,
             };
             sequence += moves;
             ensure_eq!(after.sequence, sequence, "sequence of {key:?} after {}", word(&event));

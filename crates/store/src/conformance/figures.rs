@@ -1,10 +1,12 @@
 //! Changes of an item's stock and settings by operators, and the limits of counters.
 
 use super::case_context::{CaseContext, Checked, SECOND, deadline};
-use super::maker::{adjust, confirm, label, reserve, reserve_of, seconds, set_stock, stock_of};
+use super::maker::{
+    adjust, confirm, create_unit_item, label, reserve, reserve_of, seconds, set_stock, stock_of,
+};
 use super::{Case, World, case};
 use stockhold_domain::{
-    AdjustStock, Command, Fulfilment, Item, ItemKey, Patch, Precondition, Rejection, Reply, Reserve,
+    AdjustStock, Command, Fulfilment, Item, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Reserve,
     SetStock, Settings, limits,
 };
 
@@ -15,6 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case("an omitted total stays, and a new item needs one", total_left_out),
     case("the total can't fall below the sold and held units", below_committed),
     case("safety stock is not sold, and it may exceed the available units", safety_stock),
+    case("whether an item is gated is kept, and no rule reads it", gated),
     case("a set or an adjustment may have an expected version", expected_version),
     case("a set may require that the item exists, or that it does not", expected_presence),
     case("a total at the limit is accepted, and a total beyond it is invalid", total_limit),
@@ -146,7 +149,7 @@ fn busy(case: &mut CaseContext<'_>) -> Checked<ItemKey> {
 fn below_committed(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let item = busy(&mut case)?;
-    let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
+    let below = Rejection::BelowCommitted { set_aside: 0, confirmed_sold: 2, held: 3, total_units: 10 };
     for total in [0, 4] {
         ensure_eq!(case.expect_refused(set_stock(&item, total))?, below, "a total of {total}");
     }
@@ -174,6 +177,50 @@ fn safety_stock(world: &mut dyn World) -> Checked {
     let fulfilment = Fulfilment::Partial;
     case.expect_refused(Command::Reserve(Reserve { fulfilment, ..reserve_of(&[(&key, 1)]) }))?;
     ensure_eq!(case.item(set_stock(&key, 5))?.figures.total_units, 5, "safety stock is no promise");
+    Ok(())
+}
+
+fn gated(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let [key, hall] = ["a", "hall"].map(|name| case.maker.item(name));
+    let set = |gated, item| Command::SetStock(SetStock { total_units: None, gated, ..stock_of(item, 0) });
+    let plain = case.item(set_stock(&key, 2))?;
+    ensure_eq!(plain.settings.gated, false, "a new item");
+    for same in [Patch::Clear, Patch::Set(false)] {
+        ensure_eq!(case.item(set(same, &key))?, plain, "it is not gated already");
+    }
+    let gated = case.item(set(Patch::Set(true), &key))?;
+    ensure_eq!((gated.settings.gated, gated.version), (true, plain.version + 1), "set");
+    for round in 0..2 {
+        ensure_eq!(case.read_item(&key)?, gated, "as it was answered, round {round}");
+        ensure_eq!(case.item(set(Patch::Set(true), &key))?, gated, "it is gated already");
+        case.world.restart();
+    }
+    let other = SetStock { default_ttl: Patch::Set(seconds(30)), ..stock_of(&key, 3) };
+    ensure_eq!(case.item(Command::SetStock(other))?.settings.gated, true, "a set of other settings");
+    ensure_eq!(case.item(adjust(&key, -1))?.settings.gated, true, "an adjustment");
+    case.hold(reserve(&[(&key, 2)]))?;
+    ensure_matches!(
+        case.expect_refused(reserve(&[(&key, 1)]))?,
+        Rejection::InsufficientInventory(short) if short[0].available == 0 && !short[0].approximate,
+        "the store knows the number"
+    );
+    for not in [Patch::Set(false), Patch::Clear] {
+        case.expect_done(set(Patch::Set(true), &key))?;
+        ensure_eq!(case.item(set(not, &key))?.settings.gated, false, "{not:?}");
+        case.world.restart();
+        ensure_eq!(case.read_item(&key)?.settings.gated, false, "{not:?}, restarted");
+    }
+    let refused = |rejection: &Rejection| matches!(rejection, Rejection::InvalidRequest(error) if *error.pointer == *"/gated");
+    let units = SetStock {
+        mode: Some(Mode::Units),
+        gated: Patch::Set(true),
+        ..SetStock { total_units: None, ..stock_of(&hall, 0) }
+    };
+    ensure!(refused(&case.expect_refused(Command::SetStock(units))?), "a new item whose units have ids");
+    let made = case.item(create_unit_item(&hall))?;
+    ensure!(refused(&case.expect_refused(set(Patch::Set(true), &hall))?), "an item whose units have ids");
+    ensure_eq!(case.item(set(Patch::Set(false), &hall))?, made, "not gated, as it is");
     Ok(())
 }
 
@@ -304,7 +351,7 @@ fn adjusted_too_far(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let key = busy(&mut case)?;
     let before = case.read_item(&key)?;
-    let below = Rejection::BelowCommitted { confirmed_sold: 2, held: 3, total_units: 10 };
+    let below = Rejection::BelowCommitted { set_aside: 0, confirmed_sold: 2, held: 3, total_units: 10 };
     for delta in [-6, -10, -11, i64::MIN] {
         ensure_eq!(case.expect_refused(adjust(&key, delta))?, below, "by {delta}");
     }

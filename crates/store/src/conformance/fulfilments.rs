@@ -375,7 +375,7 @@ fn counted_shelf(world: &mut dyn World) -> Checked {
     ensure_eq!((after.figures.total_units, after.figures.fulfilled), (10, 2), "total and fulfilled");
     ensure_eq!(on_hand(&after), 8, "six, and two that came back");
     let empty = case.expect_refused(Command::SetStock(count_shelf(&a, 0, Some(2))))?;
-    let below = Rejection::BelowCommitted { confirmed_sold: 3, held: 0, total_units: 10 };
+    let below = Rejection::BelowCommitted { set_aside: 0, confirmed_sold: 3, held: 0, total_units: 10 };
     ensure_eq!(empty, below, "less than is sold");
     let last = case.item(Command::SetStock(count_shelf(&a, 1, Some(2))))?;
     ensure_eq!((last.figures.total_units, last.available()), (3, 0), "exactly what is sold");

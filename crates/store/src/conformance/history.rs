@@ -10,8 +10,8 @@ use crate::random::Random;
 use crate::{Query, QueryResult, ReservationFilter, UnitFilter, for_each_unit};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Envelope, Event, HoldLimits, Instant, Item, ItemKey, Mode, Outcome, Pool, ReservationId, Seconds, Status,
-    Unit,
+    Envelope, Event, HoldLimits, Instant, Item, ItemKey, Mode, Outcome, ReservationId, Seconds, Status, Unit,
+    UnitIndex,
 };
 
 /// Where clocks of histories start: 2026-01-01.
@@ -172,7 +172,8 @@ impl<'w> History<'w> {
             }
             if expected.is_some_and(|item| item.mode == Mode::Units) {
                 let (expected, got) = (self.model.units(key), units_of(self.world, key));
-                let got: Vec<_> = got.into_iter().map(|u| (u.id, u.place, u.status, u.version)).collect();
+                let got: Vec<_> =
+                    got.into_iter().map(|u| (u.id, u.place, u.status, u.version, u.pool)).collect();
                 if expected != got {
                     return Err(format!("units of {key:?}:\n expected {expected:?}\n got      {got:?}"));
                 }
@@ -276,9 +277,9 @@ fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
     for key in context.items() {
         if let Some(item) = world.item(key) {
             if item.mode == Mode::Units && item.version > Item::first_version(item.created_at) {
-                let mut pool = Pool::default();
-                pool.add(units_of(world, key));
-                state.pools.insert(key.clone(), pool);
+                let mut unit_index = UnitIndex::default();
+                unit_index.add(units_of(world, key));
+                state.unit_indexes.insert(key.clone(), unit_index);
             }
             state.items.insert(key.clone(), item);
         }
@@ -296,11 +297,11 @@ fn seen(world: &mut dyn World, context: &OpContext) -> NaiveState {
     state
 }
 
-/// An item that was never given units has an empty pool, or none.
-fn same_pools(one: &NaiveState, other: &NaiveState) -> bool {
+/// An item that was never given units has an empty unit index, or none.
+fn same_unit_indexes(one: &NaiveState, other: &NaiveState) -> bool {
     let some = |state: &NaiveState| {
-        let pools = state.pools.iter().filter(|(_, pool)| !pool.is_empty());
-        pools.map(|(key, pool)| (key.clone(), pool.clone())).collect::<Vec<_>>()
+        let unit_indexes = state.unit_indexes.iter().filter(|(_, unit_index)| !unit_index.is_empty());
+        unit_indexes.map(|(key, unit_index)| (key.clone(), unit_index.clone())).collect::<Vec<_>>()
     };
     some(one) == some(other)
 }
@@ -342,7 +343,7 @@ fn fold_is_state(world: &mut dyn World, context: &OpContext) -> Result<(), Strin
     folded.records.retain(|_, record| record.value.is_some());
     let shown = seen(world, context);
     let same = folded.items == shown.items && folded.holds == shown.holds && folded.records == shown.records;
-    if !same || !same_pools(&folded, &shown) {
+    if !same || !same_unit_indexes(&folded, &shown) {
         return Err(format!("state is not the fold of its events:\n state {shown:?}\n fold  {folded:?}"));
     }
     audit(&folded)

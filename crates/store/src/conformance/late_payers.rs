@@ -43,6 +43,7 @@ fn shortage(item: &ItemKey, requested: u64, by: Option<&Hold>) -> Shortage {
         available: 0,
         next_expiry_at: by.map(|hold| hold.expires_at),
         unknown_sections: Vec::new(),
+        approximate: false,
     }
 }
 
@@ -59,6 +60,7 @@ fn reacquired(world: &mut dyn World) -> Checked {
     let a = case.create_item("a", 3)?;
     let b = case.create_item("b", 9)?;
     let optional = OptionalTerms {
+        pool: None,
         channel: Some(label("web")),
         customer_id: Some(label("ann")),
         session_id: Some(label("s-1")),
@@ -190,8 +192,13 @@ fn second_confirm(world: &mut dyn World) -> Checked {
             case.advance(3_600 * SECOND);
             case.world.restart();
             ensure_eq!(case.hold(confirm_late(hold.id, "o1"))?, sold, "the same order");
-            let no_order =
-                Confirm { id: hold.id, order_id: None, payment_id: None, if_expired: IfExpired::Reacquire };
+            let no_order = Confirm {
+                override_limits: false,
+                id: hold.id,
+                order_id: None,
+                payment_id: None,
+                if_expired: IfExpired::Reacquire,
+            };
             ensure_eq!(case.hold(Command::Confirm(no_order.clone()))?, sold, "no order");
             let order_id = Some(label("o1"));
             let confirmed = Rejection::ReservationConfirmed { id: sold.id, order_id, payment_id: None };
@@ -265,6 +272,7 @@ fn lapsed_payment(world: &mut dyn World) -> Checked {
     let opened = case.hold(open_payment(hold.id, "p", 30))?;
     case.set_clock(opened.expires_at);
     let late = Command::Confirm(Confirm {
+        override_limits: false,
         id: hold.id,
         order_id: Some(label("o1")),
         payment_id: Some(label("p")),
@@ -277,6 +285,7 @@ fn lapsed_payment(world: &mut dyn World) -> Checked {
     ensure_eq!(sold_payment, Some(label("p")), "the payment of the sale");
     ensure_eq!(case.hold(late)?, sold, "the same again");
     let other = Confirm {
+        override_limits: false,
         id: hold.id,
         order_id: Some(label("o1")),
         payment_id: Some(label("q")),

@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
 
 fn confirm_for(id: ReservationId, order: &Label) -> Command {
     Command::Confirm(Confirm {
+        override_limits: false,
         id,
         order_id: Some(order.clone()),
         payment_id: None,

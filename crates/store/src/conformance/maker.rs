@@ -5,11 +5,13 @@ use crate::digest;
 use crate::random::Random;
 use stockhold_domain::{
     AddUnits, AdjustStock, Amend, Attributes, Basket, BestAvailable, ClosePayment, Command, Confirm,
-    DeleteItem, Disposition, Envelope, EventId, Extend, Fulfil, Fulfilment, GeneratedIds, IdempotencyKey,
-    IfExpired, Instant, ItemKey, Label, Merge, Mode, NewUnit, OpenPayment, Origin, Patch, RecordChange,
+    DeleteItem, DeleteLimit, DeletePool, Disposition, Envelope, EventId, Extend, Fulfil, Fulfilment,
+    GeneratedIds, IdempotencyKey, IfExpired, Instant, ItemKey, Label, LimitTarget, LimitTerms, LimitedUnits,
+    Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Origin, Patch, PoolSelection, PoolTerms, RecordChange,
     RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve,
-    ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetRecord, SetSale,
-    SetStock, ShelfCount, Split, Transfer, UnitSelection, bucket_of,
+    ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetLimit, SetPool,
+    SetRecord, SetSale, SetStock, SetUnitPool, ShelfCount, Split, SubjectKind, Transfer, UnitSelection,
+    bucket_of, limits,
 };
 
 /// The principal of envelopes that name none.
@@ -42,6 +44,11 @@ impl Maker {
     /// A location that no other prefix has.
     pub fn location(&self, name: &str) -> Label {
         label(&format!("{}{name}", self.prefix))
+    }
+
+    /// A limit whose id no other prefix has.
+    pub fn limit(&self, name: &str) -> Label {
+        self.location(name)
     }
 
     /// The record of this kind whose id no other prefix has.
@@ -114,15 +121,118 @@ pub fn seconds(number: u64) -> Seconds {
     Seconds::new(number).expect("a number of seconds within the bounds")
 }
 
+/// The quantity of a line of an op. The largest number stands for a value above the limit.
+pub(super) fn quantity_of(number: u8) -> u64 {
+    if number == u8::MAX { limits::LINE_QUANTITY + 1 } else { u64::from(number).max(1) }
+}
+
 fn basket(lines: &[(&ItemKey, u64)]) -> Basket {
     let lines =
         lines.iter().map(|(item, quantity)| RequestedLine { item: (*item).clone(), quantity: *quantity });
     Basket::new(lines.collect()).expect("wishes that are a basket")
 }
 
+/// What a limit for each customer says: this many units of these items together.
+pub fn per_customer(items: &[&ItemKey], limit: u64) -> LimitTerms {
+    LimitTerms {
+        targets: items.iter().map(|item| LimitTarget::Item((*item).clone())).collect(),
+        channels: [].into(),
+        per: Some(SubjectKind::Customer),
+        limit,
+        counts: LimitedUnits::HeldAndSold,
+    }
+}
+
+/// A set limit.
+pub fn set_limit(id: &Label, terms: LimitTerms) -> Command {
+    Command::SetLimit(SetLimit { id: id.clone(), terms, expected: None })
+}
+
+/// A deletion of a limit.
+pub fn delete_limit(id: &Label) -> Command {
+    Command::DeleteLimit(DeleteLimit { id: id.clone(), expected: None })
+}
+
+/// A pool of an item.
+#[expect(clippy::needless_pass_by_value, reason = "callers make the terms where they pass them")]
+pub fn set_pool(item: &ItemKey, pool: &str, terms: PoolTerms) -> Command {
+    let PoolTerms { allocated, fallback, releases_at, idle_release } = terms;
+    Command::SetPool(SetPool {
+        item: item.clone(),
+        pool: label(pool),
+        allocated: Some(allocated),
+        fallback,
+        releases_at,
+        idle_release,
+        expected: None,
+    })
+}
+
+/// A pool of an item whose units have ids. It keeps its units.
+pub fn set_pool_of_units(item: &ItemKey, pool: &str, terms: PoolTerms) -> Command {
+    match set_pool(item, pool, terms) {
+        Command::SetPool(set) => Command::SetPool(SetPool { allocated: None, ..set }),
+        other => other,
+    }
+}
+
+/// Units that are put into a pool.
+pub fn put_into_pool(item: &ItemKey, pool: &str, units: &[&str]) -> Command {
+    let units = PoolSelection::Units(units.iter().map(|id| label(id)).collect());
+    Command::SetUnitPool(SetUnitPool {
+        item: item.clone(),
+        pool: label(pool),
+        puts_in: true,
+        units,
+        expected: None,
+    })
+}
+
+/// Units that are taken out of a pool.
+pub fn take_out_of_pool(item: &ItemKey, pool: &str, units: &[&str]) -> Command {
+    match put_into_pool(item, pool, units) {
+        Command::SetUnitPool(set) => Command::SetUnitPool(SetUnitPool { puts_in: false, ..set }),
+        other => other,
+    }
+}
+
+/// The same command for all units of sections.
+pub fn by_sections(command: Command, sections: &[&str]) -> Command {
+    let sections = PoolSelection::Sections(sections.iter().map(|name| label(name)).collect());
+    match command {
+        Command::SetUnitPool(set) => Command::SetUnitPool(SetUnitPool { units: sections, ..set }),
+        other => other,
+    }
+}
+
+/// What a pool of this many units says that falls back to general stock and is not released by itself.
+pub fn pool_of(allocated: u64) -> PoolTerms {
+    PoolTerms { allocated, fallback: true, releases_at: None, idle_release: None }
+}
+
+/// A deletion of a pool.
+pub fn delete_pool(item: &ItemKey, pool: &str) -> Command {
+    Command::DeletePool(DeletePool { item: item.clone(), pool: label(pool), expected: None })
+}
+
+/// A reserve of these lines in full that draws from a pool.
+pub fn reserve_from(pool: &str, ttl: u64, lines: &[(&ItemKey, u64)]) -> Reserve {
+    let optional = OptionalTerms { pool: Some(label(pool)), ..OptionalTerms::default() };
+    let terms = ReserveTerms::new(label("owner"), optional);
+    Reserve { terms, ttl: Some(seconds(ttl)), ..reserve_of(lines) }
+}
+
+/// A reserve of these lines in full for a customer, for this many seconds.
+pub fn reserve_by(customer: &str, ttl: u64, lines: &[(&ItemKey, u64)]) -> Reserve {
+    let optional = OptionalTerms { customer_id: Some(label(customer)), ..OptionalTerms::default() };
+    let terms = ReserveTerms::new(label("owner"), optional);
+    Reserve { terms, ttl: Some(seconds(ttl)), ..reserve_of(lines) }
+}
+
 /// A reserve of these lines in full, without optional fields.
 pub fn reserve_of(lines: &[(&ItemKey, u64)]) -> Reserve {
     Reserve {
+        override_limits: false,
         basket: basket(lines),
         ttl: None,
         fulfilment: Fulfilment::All,
@@ -148,13 +258,25 @@ pub fn reserve_partial(ttl: u64, lines: &[(&ItemKey, u64)]) -> Command {
 
 /// A confirm that names no order.
 pub fn confirm(id: ReservationId) -> Command {
-    Command::Confirm(Confirm { id, order_id: None, payment_id: None, if_expired: IfExpired::Refuse })
+    Command::Confirm(Confirm {
+        override_limits: false,
+        id,
+        order_id: None,
+        payment_id: None,
+        if_expired: IfExpired::Refuse,
+    })
 }
 
 /// A confirm for an order.
 pub fn confirm_as(id: ReservationId, order: &str) -> Command {
     let order_id = Some(label(order));
-    Command::Confirm(Confirm { id, order_id, payment_id: None, if_expired: IfExpired::Refuse })
+    Command::Confirm(Confirm {
+        override_limits: false,
+        id,
+        order_id,
+        payment_id: None,
+        if_expired: IfExpired::Refuse,
+    })
 }
 
 /// A release that gives no reason.
@@ -190,7 +312,15 @@ pub fn amend_of(id: ReservationId, lines: &[(&ItemKey, u64)]) -> Amend {
 /// An amend to a basket in full, which keeps the deadline and the metadata.
 pub fn amend_to(id: ReservationId, basket: Basket) -> Amend {
     let basket = Some(basket);
-    Amend { id, basket, fulfilment: Fulfilment::All, ttl: None, metadata: Patch::Keep, expected: None }
+    Amend {
+        override_limits: false,
+        id,
+        basket,
+        fulfilment: Fulfilment::All,
+        ttl: None,
+        metadata: Patch::Keep,
+        expected: None,
+    }
 }
 
 /// An amend to these lines in full, as a command.
@@ -207,7 +337,14 @@ pub fn amend_choosing(id: ReservationId, lines: Vec<(&ItemKey, u64, Option<UnitS
 pub fn transfer(id: ReservationId, owner: &Label) -> Command {
     let owner_id = Some(owner.clone());
     let (customer_id, session_id) = (Patch::Keep, Patch::Keep);
-    Command::Transfer(Transfer { id, owner_id, customer_id, session_id, expected: None })
+    Command::Transfer(Transfer {
+        override_limits: false,
+        id,
+        owner_id,
+        customer_id,
+        session_id,
+        expected: None,
+    })
 }
 
 /// A split of these lines.
@@ -223,7 +360,7 @@ pub fn split_named(id: ReservationId, item: &ItemKey, ids: &[&str]) -> Command {
 
 /// A merge of other reservations into one.
 pub fn merge(id: ReservationId, from: &[ReservationId]) -> Command {
-    Command::Merge(Merge { id, from: from.into(), expected: None })
+    Command::Merge(Merge { override_limits: false, id, from: from.into(), expected: None })
 }
 
 /// The opening of a payment window of this many seconds.
@@ -240,13 +377,25 @@ pub fn close_payment(id: ReservationId) -> Command {
 /// A confirm that names a payment and no order.
 pub fn confirm_paid(id: ReservationId, payment: &str) -> Command {
     let payment_id = Some(label(payment));
-    Command::Confirm(Confirm { id, order_id: None, payment_id, if_expired: IfExpired::Refuse })
+    Command::Confirm(Confirm {
+        override_limits: false,
+        id,
+        order_id: None,
+        payment_id,
+        if_expired: IfExpired::Refuse,
+    })
 }
 
 /// A confirm that takes the units again when the reservation has expired.
 pub fn confirm_late(id: ReservationId, order: &str) -> Command {
     let order_id = Some(label(order));
-    Command::Confirm(Confirm { id, order_id, payment_id: None, if_expired: IfExpired::Reacquire })
+    Command::Confirm(Confirm {
+        override_limits: false,
+        id,
+        order_id,
+        payment_id: None,
+        if_expired: IfExpired::Reacquire,
+    })
 }
 
 /// The fulfilment of quantities of these items.
@@ -292,6 +441,7 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
         mode: None,
         safety_stock: None,
         oversell_allowance: None,
+        gated: Patch::Keep,
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,

@@ -106,6 +106,7 @@ fn new_deadline(world: &mut dyn World) -> Checked {
         available: 0,
         next_expiry_at: Some(target.expires_at),
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     let refused = case.expect_refused(reserve(&[(&item, 1)]))?;
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "at the old deadline");

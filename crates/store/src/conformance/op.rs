@@ -2,14 +2,14 @@
 //! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
 use super::change_op::ChangeOp;
-use super::maker::{self, Maker, label, seconds};
-use super::terms_op::TermsOp;
-use crate::random::Random;
+use super::maker::{self, Maker, label, quantity_of, seconds};
+use super::source_op::SourceOp;
+use super::terms_op::{TermsOp, pool_name};
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
-    Fulfilment, IfExpired, ItemKey, Label, NewUnit, Patch, Precondition, RecordChange, RecordKey, RecordKind,
-    RecordValue, Release, ReservationId, Reserve, Return, Scope, SetRecord, SetSale, SetStock, UnitSelection,
-    limits,
+    Fulfilment, IfExpired, ItemKey, Label, NewUnit, OptionalTerms, Patch, Precondition, RecordChange,
+    RecordKey, RecordKind, RecordValue, Release, ReservationId, Reserve, ReserveTerms, Return, Scope,
+    SetRecord, SetSale, SetStock, UnitSelection,
 };
 
 /// A command in small numbers, which select among what exists. See [`OpContext::envelope`].
@@ -150,6 +150,8 @@ pub enum Op {
     },
     /// Another change of an existing reservation.
     Change(ChangeOp),
+    /// Reserve lines of which some have a source.
+    Source(SourceOp),
     /// A command of operators about the terms on which an item is sold.
     Terms(TermsOp),
     /// Sweep.
@@ -178,7 +180,7 @@ pub enum Op {
 const ROWS: u8 = 3;
 const SEATS: u8 = 6;
 /// Counted items of a history. The item whose units have ids follows them.
-const COUNTED_ITEMS: usize = 4;
+const COUNTED_ITEMS: usize = 5;
 /// Reservations that commands name: this many newest ones.
 const RECENT: usize = 12;
 /// Orders that reservations are confirmed for.
@@ -193,6 +195,8 @@ const RECORD_COMMANDS: usize = 16;
 const RECORD_VERSIONS: u8 = 4;
 /// One of this many commands names a reservation that never existed.
 const UNKNOWN: u8 = 31;
+/// Limits of a history.
+const LIMITS: u8 = 3;
 
 /// The items and reservations of a history.
 #[derive(Clone, Debug)]
@@ -206,7 +210,8 @@ pub struct OpContext {
 }
 
 impl OpContext {
-    /// Four items at two locations. The last one does not exist until a command creates it.
+    /// Five items at three locations. The last two do not exist until a command creates them. The first, the third and the last are
+    /// of one SKU.
     pub fn new(seed: u64, prefix: &str) -> Self {
         let maker = Maker::new(seed, prefix);
         let hub = maker.location("hub");
@@ -215,6 +220,7 @@ impl OpContext {
             maker.item("A"),
             maker.item_at(hub.as_str(), "a"),
             maker.item_at(hub.as_str(), "b "),
+            maker.item_at(maker.location("hill").as_str(), "a"),
         ];
         Self { maker, items, holds: Vec::new(), sent: Vec::new(), record_commands: 0 }
     }
@@ -288,10 +294,7 @@ impl OpContext {
     fn command(&mut self, op: &Op) -> (Command, Option<u8>) {
         match op {
             Op::Reserve { lines, ttl, partial, key } => {
-                let fulfilment = if *partial { Fulfilment::Partial } else { Fulfilment::All };
-                let ttl = ttl.map(|ttl| seconds(u64::from(ttl)));
-                let reserve = Reserve { ttl, fulfilment, ..maker::reserve_of(&self.lines(lines)) };
-                (Command::Reserve(reserve), *key)
+                (Command::Reserve(self.reserve(lines, *ttl, *partial)), *key)
             }
             Op::Confirm { hold, order, key } => {
                 let order_id = order.map(|order| label(ORDERS[usize::from(order % 2)]));
@@ -362,7 +365,10 @@ impl OpContext {
                 }
                 let fulfilment = if *partial { Fulfilment::Partial } else { Fulfilment::All };
                 let reserve = maker::reserve_choosing(u64::from(*ttl), lines);
-                (Command::Reserve(Reserve { fulfilment, ..reserve }), *key)
+                let pool = how.wrapping_add(*which).is_multiple_of(3).then(|| pool_name(*which / 3));
+                let optional = OptionalTerms { pool, ..OptionalTerms::default() };
+                let terms = ReserveTerms::new(reserve.terms.owner_id.clone(), optional);
+                (Command::Reserve(Reserve { fulfilment, terms, ..reserve }), *key)
             }
             Op::CreateUnitItem => (maker::create_unit_item(self.hall()), None),
             Op::AddUnits { row, first, count, placed } => {
@@ -380,7 +386,19 @@ impl OpContext {
             }
             Op::Change(change) => (change.command(self), change.key),
             Op::Terms(terms) => (terms.command(self), terms.key()),
+            Op::Source(source) => (source.command(self), source.key),
             Op::Sweep | Op::Retry { .. } => (Command::Sweep, None),
+        }
+    }
+
+    fn reserve(&self, lines: &[(u8, u8)], ttl: Option<u32>, partial: bool) -> Reserve {
+        let units: u32 = lines.iter().map(|(_, units)| u32::from(*units)).sum();
+        Reserve {
+            ttl: ttl.map(|ttl| seconds(u64::from(ttl))),
+            fulfilment: if partial { Fulfilment::Partial } else { Fulfilment::All },
+            terms: buyer(units),
+            override_limits: units.is_multiple_of(7),
+            ..maker::reserve_of(&self.lines(lines))
         }
     }
 
@@ -392,11 +410,12 @@ impl OpContext {
             key: self.record(group, record % RECORDS),
             expected_version: u64::from(version % RECORD_VERSIONS),
             value: value.map(|value| RecordValue::new(&bytes(value)).expect("a short value")),
-            change: match change % 4 {
+            change: match change % 5 {
                 0 => RecordChange::Silent,
                 1 => RecordChange::KeyCreated,
                 2 => RecordChange::KeyRolled,
-                _ => RecordChange::KeyRevoked,
+                3 => RecordChange::KeyRevoked,
+                _ => RecordChange::SinkEventSkipped,
             },
         }
     }
@@ -406,18 +425,24 @@ impl OpContext {
         self.items.get(COUNTED_ITEMS)
     }
 
+    /// The locations of the SKU that is stocked at several, and one that stocks nothing.
+    pub(super) fn source_locations(&self) -> [Label; 4] {
+        let [here, hub, hill] = [0, 2, 4].map(|item| label(self.item(item).location()));
+        [here, hub, hill, self.maker.location("nowhere")]
+    }
+
     fn hall(&self) -> &ItemKey {
         self.items.last().expect("items")
     }
 
     pub(super) fn lines(&self, lines: &[(u8, u8)]) -> Vec<(&ItemKey, u64)> {
-        let wish = |(item, quantity): &(u8, u8)| {
-            // The largest number stands for a value above the limit.
-            let past = limits::LINE_QUANTITY + 1;
-            let quantity = if *quantity == u8::MAX { past } else { u64::from(*quantity).max(1) };
-            (self.item(*item), quantity)
-        };
+        let wish = |(item, quantity): &(u8, u8)| (self.item(*item), quantity_of(*quantity));
         if lines.is_empty() { vec![(self.item(0), 1)] } else { lines.iter().map(wish).collect() }
+    }
+
+    /// One of a few limits.
+    pub(super) fn limit(&self, limit: u8) -> Label {
+        self.maker.limit(&(limit % LIMITS).to_string())
     }
 
     pub(super) fn item(&self, item: u8) -> &ItemKey {
@@ -432,6 +457,21 @@ impl OpContext {
     }
 }
 
+/// Who reserves: one of two customers or none, through a channel or none.
+pub(super) fn buyer(which: u32) -> ReserveTerms {
+    let customer = match which % 4 {
+        0 => None,
+        1 | 2 => Some(label("ann")),
+        _ => Some(label("bob")),
+    };
+    let channel = (which % 3 == 1).then(|| label("web"));
+    let pool = (which % 4 == 3).then(|| pool_name(u8::from(which % 8 == 3)));
+    ReserveTerms::new(
+        label("owner"),
+        OptionalTerms { customer_id: customer, channel, pool, ..OptionalTerms::default() },
+    )
+}
+
 /// What a change may expect of its item. No item has this version: conformance cases have those that they were told.
 fn precondition(number: u8) -> Precondition {
     match number % 4 {
@@ -441,7 +481,7 @@ fn precondition(number: u8) -> Precondition {
     }
 }
 
-fn seat_id(row: u8, seat: u8) -> Label {
+pub(super) fn seat_id(row: u8, seat: u8) -> Label {
     label(&format!("{}{}", char::from(b'A' + row % ROWS), 1 + seat % SEATS))
 }
 
@@ -500,92 +540,4 @@ pub(super) fn chosen(how: u8, which: u8, count: u8) -> (Option<UnitSelection>, u
 fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
     let span = all.len().min(RECENT);
     all.iter().rev().nth(usize::from(ago).checked_rem(span)?)
-}
-
-/// Times to live: short ones that fall due within a history, the default, and one above the maximum.
-pub const TTLS: [u32; 8] = [1, 2, 3, 10, 60, 600, 1_800, 1_801];
-
-impl Op {
-    /// A random op.
-    pub fn random(random: &mut Random) -> Self {
-        let key = random.one_in(3).then(|| random.byte());
-        let hold = random.byte();
-        let ttl = random.pick(&TTLS);
-        match random.below(37) {
-            0..=7 => Self::Reserve {
-                lines: lines(random),
-                ttl: (!random.one_in(4)).then_some(ttl),
-                partial: random.one_in(3),
-                key,
-            },
-            8..=10 => Self::Confirm { hold, order: random.one_in(2).then(|| random.byte()), key },
-            11..=13 => Self::Release { hold, key },
-            14 => Self::Sweep,
-            15 => Self::Retry { sent: random.byte() },
-            16..=17 => Self::SetStock {
-                item: random.byte(),
-                total: (!random.one_in(8)).then(|| random.byte() % 16),
-                safety_stock: random.one_in(3).then(|| random.byte() % 4),
-                default_ttl: random.one_in(3).then(|| if random.one_in(4) { 0 } else { ttl }),
-                max_hold: random.one_in(3).then(|| if random.one_in(4) { 0 } else { random.pick(&TTLS) }),
-                expected: random.one_in(4).then(|| random.byte()),
-            },
-            18..=19 => Self::Extend { hold, ttl, key },
-            20..=21 => Self::Return { hold, lines: random.one_in(2).then(|| lines(random)), key },
-            22 => Self::AdjustStock {
-                item: random.byte(),
-                delta: random.byte().cast_signed() % 6,
-                expected: random.one_in(4).then(|| random.byte()),
-                key,
-            },
-            23 => Self::DeleteItem {
-                item: random.byte(),
-                expected: random.one_in(4).then(|| random.byte()),
-                key,
-            },
-            24 => Self::SetSale { scope: random.byte(), paused: random.one_in(3) },
-            25..=32 => Self::Change(ChangeOp::random(random)),
-            35..=36 => Self::Terms(TermsOp::random(random)),
-            _ => Self::SetRecord {
-                record: random.byte(),
-                version: random.byte(),
-                value: (!random.one_in(4)).then(|| random.byte()),
-                change: random.byte(),
-                key,
-            },
-        }
-    }
-}
-
-impl Op {
-    /// Any op for a history with units with ids. See [`OpContext::with_unit_item`].
-    pub fn random_with_unit_item(random: &mut Random) -> Self {
-        let key = random.one_in(4).then(|| random.byte());
-        match random.below(20) {
-            0..=6 => Self::ReserveUnits {
-                count: random.byte(),
-                how: random.byte(),
-                which: random.byte(),
-                counted: random.one_in(4),
-                ttl: random.pick(&TTLS),
-                partial: random.one_in(3),
-                key,
-            },
-            7 => Self::AddUnits {
-                row: random.byte(),
-                first: random.byte(),
-                count: random.byte(),
-                placed: !random.one_in(4),
-            },
-            8 => Self::RetireUnit { row: random.byte(), seat: random.byte() },
-            9..=10 => Self::ReturnUnits { hold: random.byte(), which: random.byte(), key },
-            _ => Self::random(random),
-        }
-    }
-}
-
-pub(super) fn lines(random: &mut Random) -> Vec<(u8, u8)> {
-    let lines = 1 + random.below(4);
-    let quantity = |random: &mut Random| if random.one_in(60) { u8::MAX } else { 1 + random.byte() % 5 };
-    (0..lines).map(|_| (random.byte() % 3 + u8::from(random.one_in(20)), quantity(random))).collect()
 }

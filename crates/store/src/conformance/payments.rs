@@ -90,6 +90,7 @@ fn opened_at_the_edge(world: &mut dyn World) -> Checked {
                 available: 0,
                 next_expiry_at: Some(opened.expires_at),
                 unknown_sections: Vec::new(),
+                approximate: false,
             };
             let refused = case.expect_refused(reserve(&[(&item, 1)]))?;
             ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "at {offset} µs");
@@ -203,6 +204,7 @@ fn nothing_else_changes(world: &mut dyn World) -> Checked {
             ensure_eq!(case.expect_refused(command.clone())?, refusal, "{command:?}");
         }
         confirm_other = Command::Confirm(Confirm {
+            override_limits: false,
             id: hold.id,
             order_id: Some(label("o1")),
             payment_id: Some(label("q")),

@@ -29,6 +29,7 @@ pub(super) const CASES: &[Case] = &[
 
 fn optional(customer: &str, session: &str) -> OptionalTerms {
     OptionalTerms {
+        pool: None,
         channel: Some(label("web")),
         customer_id: Some(label(customer)),
         session_id: Some(label(session)),
@@ -50,7 +51,14 @@ fn transfer_of(
 ) -> Command {
     let (customer_id, session_id) = (customer_id.map(label), session_id.map(label));
     let owner_id = owner_id.map(label);
-    Command::Transfer(Transfer { id, owner_id, customer_id, session_id, expected: None })
+    Command::Transfer(Transfer {
+        override_limits: false,
+        id,
+        owner_id,
+        customer_id,
+        session_id,
+        expected: None,
+    })
 }
 
 fn figures(held: u64, active: u64, sequence: u64) -> StockCounters {

@@ -69,7 +69,10 @@ fn kinds(rows: Option<Vec<EventRow>>) -> Vec<&'static str> {
             HoldChange::Returned { .. } => "returned",
         },
         Transition::Stock { change: StockChange::UnitsAdded(_), .. } => "added",
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => "something else",
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => "something else",
     };
     rows.unwrap_or_default().iter().map(kind).collect()
 }

@@ -53,7 +53,7 @@ fn expect_unit(case: &mut CaseContext<'_>, item: &ItemKey, id: &str, expected: (
 }
 
 fn given_back(id: &str, version: u64) -> LineUnit {
-    LineUnit { id: label(id), version, fulfilled: false, returned: false }
+    LineUnit { id: label(id), version, fulfilled: false, returned: false, pool: None }
 }
 
 /// Figures of an item whose units have ids: they have no sequence.
@@ -94,6 +94,7 @@ fn number_of_units(world: &mut dyn World) -> Checked {
         available: 5,
         next_expiry_at: Some(hold.expires_at),
         unknown_sections: Vec::new(),
+        approximate: false,
     };
     ensure_eq!(refused, Rejection::InsufficientInventory(vec![short]), "its own units count as available");
     case.world.restart();

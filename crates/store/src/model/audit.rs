@@ -2,12 +2,16 @@
 
 use super::NaiveState;
 use std::collections::BTreeMap;
-use stockhold_domain::{Hold, Item, Label, LineUnit, Mode, PaymentState, Pool, Record, Status, UnitStatus};
+use stockhold_domain::{
+    CounterKey, Hold, Item, Label, LimitCounter, LineUnit, Mode, PaymentState, Record, Status, UnitIndex,
+    UnitStatus,
+};
 
-/// Recounts a state: the counters of every item from its reservations, and every reservation against its own terms.
+/// Recounts a state: the counters of every item and limit from the reservations, and every reservation against its own terms.
 pub fn audit(state: &NaiveState) -> Result<(), String> {
     for item in state.items.values() {
         count(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.figures))?;
+        count_pools(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.pools))?;
         if item.mode == Mode::Units {
             count_units(state, item).map_err(|what| format!("{:?}: {what}: {:?}", item.key, item.figures))?;
         }
@@ -15,7 +19,28 @@ pub fn audit(state: &NaiveState) -> Result<(), String> {
     for hold in state.holds.values() {
         coherent(hold).map_err(|what| format!("reservation {}: {what}: {hold:?}", hold.id))?;
     }
-    Ok(())
+    count_limits(state)
+}
+
+/// Every counter of a limit's current generation is the sum over the reservations that it counts.
+fn count_limits(state: &NaiveState) -> Result<(), String> {
+    let mut counted: BTreeMap<CounterKey, LimitCounter> = BTreeMap::new();
+    for hold in state.holds.values() {
+        for count in hold.lines.iter().flat_map(|line| &line.details().counted) {
+            let sums = counted.entry(count.key.clone()).or_default();
+            match hold.status {
+                Status::Active => sums.held += u64::from(count.units),
+                Status::Confirmed => sums.sold += u64::from(count.units),
+                Status::Cancelled | Status::Expired => {}
+            }
+        }
+    }
+    counted.retain(|key, counter| *counter != LimitCounter::default() && state.limits.current(key).is_some());
+    let found: BTreeMap<CounterKey, LimitCounter> = state.counters.iter().collect();
+    if counted == found {
+        return Ok(());
+    }
+    Err(format!("limits count {found:?}, their reservations {counted:?}"))
 }
 
 /// Checks that a state may follow another: terminal reservations do not change, and nothing runs backwards.
@@ -121,7 +146,8 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
         return Err("more left the shelf than was sold");
     }
     let total = i128::from(item.figures.total_units);
-    if held + sold > total + i128::from(item.settings.oversell_allowance) {
+    let aside = i128::from(item.pools.set_aside());
+    if held + sold + aside > total + i128::from(item.settings.oversell_allowance) {
         return Err("oversold");
     }
     if i128::from(fulfilled) > total {
@@ -130,10 +156,45 @@ fn count(state: &NaiveState, item: &Item) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// What was drawn from each pool is the sum of its lines, and no pool has less.
+fn count_pools(state: &NaiveState, item: &Item) -> Result<(), String> {
+    let mut drawn: BTreeMap<&Label, (u64, u64)> = BTreeMap::new();
+    for hold in state.holds.values() {
+        for line in hold.lines.iter().filter(|line| line.item == item.key) {
+            let units: u32 = line.details().draws.iter().map(|draw| draw.units).sum();
+            if units > line.quantity - line.returned {
+                return Err(format!("a line of {} drew more than it has", hold.id));
+            }
+            for draw in &line.details().draws {
+                let (held, sold) = drawn.entry(&draw.pool).or_default();
+                match hold.status {
+                    Status::Active => *held += u64::from(draw.units),
+                    Status::Confirmed => *sold += u64::from(draw.units),
+                    Status::Cancelled | Status::Expired => {}
+                }
+            }
+        }
+    }
+    for pool in item.pools.all() {
+        if (pool.held, pool.sold) != drawn.remove(&pool.name).unwrap_or_default() {
+            return Err(format!("what was drawn from {} is not the sum of its lines", pool.name));
+        }
+        let all = pool.held + pool.sold;
+        let has_rest = pool.released_at.is_some() && all != pool.terms.allocated;
+        if all > pool.terms.allocated || (has_rest && item.mode == Mode::Counted) {
+            return Err(format!("pool {} has other units than were drawn from it", pool.name));
+        }
+    }
+    if drawn.values().any(|units| *units != (0, 0)) {
+        return Err("units were drawn from a pool that does not exist".to_owned());
+    }
+    Ok(())
+}
+
 /// Every unit has the status that its reservation implies, and the counters have their number.
 fn count_units(state: &NaiveState, item: &Item) -> Result<(), String> {
-    let none = Pool::default();
-    let pool = state.pools.get(&item.key).unwrap_or(&none);
+    let none = UnitIndex::default();
+    let unit_index = state.unit_indexes.get(&item.key).unwrap_or(&none);
     let mut there: BTreeMap<&Label, (UnitStatus, u64)> = BTreeMap::new();
     for hold in state.holds.values() {
         let status = |unit: &LineUnit| match hold.status {
@@ -146,13 +207,20 @@ fn count_units(state: &NaiveState, item: &Item) -> Result<(), String> {
         }
         for line in hold.lines.iter().filter(|line| line.item == item.key) {
             for unit in line.units().iter().filter(|unit| !unit.returned) {
+                if unit_index.get(&unit.id).is_some_and(|known| known.pool != unit.pool) {
+                    return Err(format!("{} is in another pool than its reservation says", unit.id));
+                }
                 if there.insert(&unit.id, (status(unit), unit.version)).is_some() {
                     return Err(format!("{} is held or sold twice", unit.id));
                 }
             }
         }
     }
-    for unit in pool.iter() {
+    let mut in_pools: BTreeMap<&Label, u64> = BTreeMap::new();
+    for unit in unit_index.iter() {
+        if let Some(pool) = &unit.pool {
+            *in_pools.entry(pool).or_default() += 1;
+        }
         let (status, version) = there.remove(&unit.id).unwrap_or((UnitStatus::Available, unit.version));
         if (unit.status, unit.version) != (status, version) {
             return Err(format!("{unit:?} is {status:?} at version {version} by its reservation"));
@@ -161,9 +229,14 @@ fn count_units(state: &NaiveState, item: &Item) -> Result<(), String> {
     if let Some((id, _)) = there.first_key_value() {
         return Err(format!("{id} is held or sold and does not exist"));
     }
+    let pools = item.pools.all().iter().filter(|pool| pool.terms.allocated > 0);
+    let allocated: BTreeMap<&Label, u64> = pools.map(|pool| (&pool.name, pool.terms.allocated)).collect();
+    if allocated != in_pools {
+        return Err(format!("its pools have {allocated:?}, and its units are in {in_pools:?}"));
+    }
     let figures = (item.figures.total_units, item.figures.held, item.figures.confirmed_sold);
-    if figures != (pool.len() as u64, pool.held(), pool.sold()) {
-        return Err(format!("its figures are not those of its {} units", pool.len()));
+    if figures != (unit_index.len() as u64, unit_index.held(), unit_index.sold()) {
+        return Err(format!("its figures are not those of its {} units", unit_index.len()));
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use super::{Model, Record};
 use stockhold_domain::{
-    AdjustStock, Instant, ItemKey, Line, LineDetails, Mode, Rejection, RequestedLine, SaleWindow, SetStock,
-    Settings, limits,
+    AdjustStock, Instant, ItemKey, Label, Line, LineDetails, Mode, Rejection, RequestedLine, SaleWindow,
+    SetStock, Settings, limits,
 };
 
 impl Model {
@@ -22,10 +22,11 @@ impl Model {
     }
 
     /// Whether a line of a counted item would get units that are not there, beside those that its reservation has.
-    pub(super) fn would_be_late(&self, line: &RequestedLine, own: u32) -> bool {
+    pub(super) fn would_be_late(&self, line: &RequestedLine, own: u32, pool: Option<&Label>) -> bool {
         let record = self.known(&line.item);
-        let kept = i128::from(record.settings.safety_stock);
-        let there = (record.total - self.sold(&line.item) - self.held(&line.item) - kept).max(0);
+        let kept = i128::from(record.settings.safety_stock) + self.set_aside(&record);
+        let general = (record.total - self.sold(&line.item) - self.held(&line.item) - kept).max(0);
+        let there = self.with_pool(&record, pool, general);
         record.mode == Mode::Counted && there + i128::from(own) < i128::from(line.quantity)
     }
 
@@ -35,6 +36,7 @@ impl Model {
         key: &ItemKey,
         own: Option<&Line>,
         quantity: u32,
+        pool: Option<&Label>,
     ) -> Option<Box<LineDetails>> {
         let before = own.map(|line| line.details().clone()).unwrap_or_default();
         let had = own.map_or(0, |line| line.quantity);
@@ -43,9 +45,11 @@ impl Model {
         if quantity <= had {
             late = (late - i128::from(had - quantity)).max(0);
         } else {
-            let came = i128::from(quantity - had);
             let record = self.known(key);
-            let beyond = self.sold(key) + self.held(key) + came - record.total;
+            // What is drawn from a pool was promised before.
+            let general = i128::from(quantity - had) - self.with_pool(&record, pool, 0);
+            let came = general.max(0);
+            let beyond = self.sold(key) + self.held(key) + self.set_aside(&record) + came - record.total;
             if beyond > 0 {
                 late += came.min(beyond);
                 promised_at = date_of(&record, beyond);
@@ -84,6 +88,9 @@ pub(super) fn expect_setting_that_fits(mode: Mode, settings: &Settings) -> Resul
     }
     if mode == Mode::Units && !settings.incoming.is_empty() {
         return Err(super::invalid("/incoming"));
+    }
+    if mode == Mode::Units && settings.gated {
+        return Err(super::invalid("/gated"));
     }
     Ok(())
 }
@@ -127,7 +134,7 @@ pub(super) fn add_late(line: &Line, more: &Line) -> Option<Box<LineDetails>> {
 
 fn line_details(late: i128, promised_at: Option<Instant>) -> Option<Box<LineDetails>> {
     let backordered = u32::try_from(late).expect("no more than a line has");
-    (backordered > 0).then(|| Box::new(LineDetails { backordered, promised_at }))
+    (backordered > 0).then(|| Box::new(LineDetails { backordered, promised_at, ..LineDetails::default() }))
 }
 
 /// The first date by which deliveries bring this many units.

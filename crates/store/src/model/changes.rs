@@ -1,10 +1,12 @@
 //! The commands that change a reservation while it is active, in the model: amend, transfer, split and merge.
 
+use super::limits::{self, LimitsLeft, Wanted};
+use super::units::Offer;
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    Amend, Basket, Closing, Fulfilment, Hold, HoldTerms, Instant, ItemKey, Label, Line, LineUnit, LineUnits,
-    Merge, Mode, OptionalTerms, Patch, Precondition, Rejection, RequestedLine, ReservationId, ReserveTerms,
-    Shortage, Split, Status, Transfer, UnitSelection, limits,
+    Amend, Basket, Closing, Fulfilment, Hold, HoldTerms, Instant, ItemKey, Label, Line, LineCount, LineUnit,
+    LineUnits, Merge, Mode, Patch, Precondition, Rejection, RequestedLine, ReservationId, ReserveTerms,
+    Shortage, Split, Status, UnitSelection, limits as bounds,
 };
 
 impl Model {
@@ -40,8 +42,10 @@ impl Model {
         let mut brought: Option<Instant> = None;
         let mut same_lines = None;
         if let Some(basket) = &asked.basket {
-            self.judge_added(&hold, basket, now)?;
-            let lines = self.amended_lines(&hold, basket, asked.fulfilment, now)?;
+            self.check_added(&hold, basket, now)?;
+            let (wanted, mut limits_left) = self.check_amended(&hold, basket, asked, now)?;
+            let lines =
+                self.amended_lines(&hold, basket, asked.fulfilment, now, &wanted, &mut limits_left)?;
             for line in lines.iter().filter(|line| !has_item(&hold, &line.item)) {
                 let of_item = now.deadline(self.max_hold(&self.known(&line.item)));
                 brought = Some(brought.map_or(of_item, |earliest| earliest.min(of_item)));
@@ -84,14 +88,39 @@ impl Model {
             after.lines = lines.into();
         }
         let lines = self.move_lines(&hold, &after.lines, now);
+        self.note_draws(&hold.lines, &lines, now);
         after.lines = lines.into();
         after.version += 1;
         self.keep(&after);
         Ok(after)
     }
 
+    /// What limits say to an amend: the counters of what it adds, and what limits leave for its lines.
+    fn check_amended(
+        &mut self,
+        hold: &Hold,
+        basket: &Basket,
+        asked: &Amend,
+        now: Instant,
+    ) -> Result<(Vec<Wanted>, Option<LimitsLeft>), Rejection> {
+        let own = |item: &ItemKey| hold.lines.iter().find(|own| own.item == *item);
+        let had = |item: &ItemKey| own(item).map_or(0, |own| u64::from(own.quantity));
+        let lines = basket.lines().iter();
+        let added = lines.map(|line| (line.item.clone(), line.quantity.saturating_sub(had(&line.item))));
+        let wanted = self.wanted(added.collect(), &hold.terms.reserve, asked.override_limits, &|_| true)?;
+        let mut returned = Vec::new();
+        for line in &*hold.lines {
+            let stays = basket.lines().iter().find(|one| one.item == line.item).map_or(0, |one| one.quantity);
+            let lost = u64::from(line.quantity).saturating_sub(stays);
+            returned.extend(limits::given_back(line, u32::try_from(lost).expect("few units")));
+        }
+        let limits_left =
+            self.check_limits(&wanted, &returned, asked.fulfilment, asked.override_limits, now)?;
+        Ok((wanted, limits_left))
+    }
+
     /// What refuses lines that add to a reservation, apart from stock.
-    fn judge_added(&self, hold: &Hold, basket: &Basket, now: Instant) -> Result<(), Rejection> {
+    fn check_added(&self, hold: &Hold, basket: &Basket, now: Instant) -> Result<(), Rejection> {
         let lines: Vec<(usize, &RequestedLine)> = basket.lines().iter().enumerate().collect();
         let record = |key: &ItemKey| self.records.iter().find(|record| record.key == *key);
         for (n, line) in &lines {
@@ -123,7 +152,7 @@ impl Model {
         }
         let has_units = |key: &ItemKey| record(key).is_some_and(|record| record.mode == Mode::Units);
         for line in &added {
-            let limit = if has_units(&line.item) { limits::LINE_UNITS } else { limits::LINE_QUANTITY };
+            let limit = if has_units(&line.item) { bounds::LINE_UNITS } else { bounds::LINE_QUANTITY };
             if line.quantity > limit {
                 let item = Some(line.item.clone());
                 return Err(Rejection::QuantityLimit { item, requested: line.quantity, limit });
@@ -131,8 +160,8 @@ impl Model {
         }
         let requested: u64 =
             basket.lines().iter().filter(|line| has_units(&line.item)).map(|line| line.quantity).sum();
-        if added.iter().any(|line| has_units(&line.item)) && requested > limits::BASKET_UNITS {
-            return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
+        if added.iter().any(|line| has_units(&line.item)) && requested > bounds::BASKET_UNITS {
+            return Err(Rejection::QuantityLimit { item: None, requested, limit: bounds::BASKET_UNITS });
         }
         Ok(())
     }
@@ -144,18 +173,23 @@ impl Model {
         basket: &Basket,
         fulfilment: Fulfilment,
         now: Instant,
+        wanted: &[Wanted],
+        limits_left: &mut Option<LimitsLeft>,
     ) -> Result<Vec<Line>, Rejection> {
+        let pool = super::pools::pool_of(hold);
+        let pool = pool.as_ref();
         for (n, line) in basket.lines().iter().enumerate() {
             let choice = basket.selection(n);
             let own = hold.lines.iter().find(|own| own.item == line.item).map_or(0, |own| own.quantity);
+            self.release_due(&line.item, now);
             loop {
                 let without = self.without(hold);
                 let record = without.known(&line.item);
-                let is_served = without.offer(&record, line, choice).quantity >= line.quantity;
-                if is_served && !self.would_be_late(line, own) {
+                let is_served = without.offer(&record, line, choice, pool).quantity >= line.quantity;
+                if is_served && !self.would_be_late(line, own, pool) {
                     break;
                 }
-                match without.blocking_hold(&record, line, choice, now) {
+                match without.blocking_hold(&record, line, choice, pool, now) {
                     Some((deadline, id)) if deadline <= now => self.expire(id, now),
                     _ => break,
                 }
@@ -165,26 +199,33 @@ impl Model {
         let (mut lines, mut short, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (n, line) in basket.lines().iter().enumerate() {
             let (record, choice) = (without.known(&line.item), basket.selection(n));
-            let offered = without.offer(&record, line, choice);
+            let mut offered = without.offer(&record, line, choice, pool);
             let own = hold.lines.iter().find(|own| own.item == line.item);
+            let had = own.map_or(0, |own| own.quantity);
+            let in_stock = offered.quantity;
+            clip_amended(&mut offered, own, &wanted[n], had, limits_left);
             if let Some(units) = offered.taken {
                 taken.push(units);
-            } else if offered.quantity < line.quantity {
+            } else if in_stock < line.quantity {
                 short.push(Shortage {
                     item: line.item.clone(),
                     requested: line.quantity,
-                    available: offered.quantity,
+                    available: in_stock,
                     next_expiry_at: self.active(&line.item).first().map(|(deadline, _)| *deadline),
                     unknown_sections: super::unknown_sections(&record, choice),
+                    approximate: false,
                 });
             }
             if offered.quantity > 0 {
                 let units = offered.units.map(|ids| match (choice, own) {
-                    (None, Some(own)) => self.any_of(&record, own, ids.len()),
+                    (None, Some(own)) => self.any_of(&self.known(&line.item), own, ids.len(), pool),
                     _ => ids,
                 });
-                let mut granted = granted(line, own, offered.quantity, units);
-                granted.details = self.late_units(&line.item, own, granted.quantity);
+                let mut granted = granted(&record, line, own, offered.quantity, units);
+                granted.details = self.late_units(&line.item, own, granted.quantity, pool);
+                let before = own.map(|own| own.details().counted.clone()).unwrap_or_default();
+                limits::count_line(&mut granted, &before, had, &wanted[n].keys);
+                self.draw_line(&mut granted, own, pool);
                 lines.push(granted);
             }
         }
@@ -199,16 +240,24 @@ impl Model {
         }
     }
 
-    /// A line that asks for a number of units: it keeps its own, the first in claim order, and takes the first free ones.
-    fn any_of(&self, record: &Record, own: &Line, count: usize) -> Vec<Label> {
+    /// A line that asks for a number of units. It keeps its own: those of pools before general stock, and the first in claim order. It
+    /// takes the first free ones, of the pool before general stock.
+    fn any_of(&self, record: &Record, own: &Line, count: usize, pool: Option<&Label>) -> Vec<Label> {
         let units = self.units(&record.key);
-        let is_own = |id: &Label| own.units().iter().any(|unit| unit.id == *id);
-        let mut kept: Vec<Label> = units.iter().map(|unit| unit.0.clone()).filter(is_own).collect();
+        let mut kept: Vec<Label> = Vec::new();
+        for from in super::pools::in_leaving_order(own).iter().rev() {
+            let is_own = |id: &Label| own.units().iter().any(|unit| unit.id == *id && unit.pool == *from);
+            kept.extend(units.iter().map(|unit| unit.0.clone()).filter(is_own));
+        }
         kept.truncate(count);
         let mut all: Vec<Label> =
             own.units().iter().map(|unit| unit.id.clone()).filter(|id| kept.contains(id)).collect();
         let free = units.iter().filter(|unit| unit.2 == stockhold_domain::UnitStatus::Available);
-        all.extend(free.map(|unit| unit.0.clone()).take(count - kept.len()));
+        let of = |from: Option<&Label>| -> Vec<Label> {
+            free.clone().filter(|unit| unit.4.as_ref() == from).map(|unit| unit.0.clone()).collect()
+        };
+        let of_pool = pool.map(|pool| of(Some(pool))).unwrap_or_default();
+        all.extend(of_pool.into_iter().chain(of(None)).take(count - kept.len()));
         all
     }
 
@@ -217,12 +266,16 @@ impl Model {
     fn without(&self, hold: &Hold) -> Self {
         let mut without = self.clone();
         without.holds.retain(|other| other.id != hold.id);
+        let pool = super::pools::pool_of(hold);
         for line in &*hold.lines {
             let record = self.known(&line.item);
-            let free = self.available(&record) + i128::from(line.quantity);
-            let sellable = record.total + i128::from(record.settings.oversell_allowance);
-            let kept = sellable - self.sold(&line.item) - without.held(&line.item) - free;
-            without.record(&line.item).settings.safety_stock = u64::try_from(kept).expect("no oversold item");
+            without.amending.push(super::units::OwnUnits {
+                item: line.item.clone(),
+                all: self.available(&record, pool.as_ref()) + i128::from(line.quantity),
+                general: self.available(&record, None)
+                    + line.units().iter().filter(|unit| unit.pool.is_none()).count() as i128,
+                ids: ids_of(line).into_iter().cloned().collect(),
+            });
         }
         without
     }
@@ -238,6 +291,7 @@ impl Model {
             self.turn(&old.item, now);
             let all: Vec<Label> = old.units().iter().map(|unit| unit.id.clone()).collect();
             self.raise_versions(&old.item, &all);
+            self.leave_ended_pools(&old.item, &mut old.units().to_vec());
         }
         let mut moved = Vec::new();
         for line in after {
@@ -255,7 +309,11 @@ impl Model {
                 let came: Vec<Label> =
                     is.iter().filter(|id| !was.contains(*id)).map(|id| (*id).clone()).collect();
                 self.raise_versions(&line.item, &left);
+                let mut free: Vec<LineUnit> = old.map(|old| old.units().to_vec()).unwrap_or_default();
+                free.retain(|unit| left.contains(&unit.id));
+                self.leave_ended_pools(&line.item, &mut free);
                 self.raise_versions(&line.item, &came);
+                self.enter_pools(&line);
                 let record = self.known(&line.item);
                 let version = |id: &Label| {
                     record.seats.iter().find(|seat| seat.id == *id).expect("a unit that exists").version
@@ -273,42 +331,6 @@ impl Model {
         for seat in &mut self.record(key).seats {
             seat.version += u64::from(ids.contains(&seat.id));
         }
-    }
-
-    pub(super) fn transfer(&mut self, asked: &Transfer, now: Instant) -> Result<Hold, Rejection> {
-        let nothing = (Patch::Keep, Patch::Keep);
-        if asked.owner_id.is_none() && (asked.customer_id.clone(), asked.session_id.clone()) == nothing {
-            return Err(invalid(""));
-        }
-        let hold = self.changeable(asked.id, asked.expected.as_ref(), now)?;
-        let set = |before: Option<Label>, patch: &Patch<Label>| match patch {
-            Patch::Keep => before,
-            Patch::Clear => None,
-            Patch::Set(id) => Some(id.clone()),
-        };
-        let OptionalTerms { channel, customer_id, session_id, metadata } =
-            hold.terms.reserve.optional.as_deref().cloned().unwrap_or_default();
-        let optional = OptionalTerms {
-            channel,
-            customer_id: set(customer_id, &asked.customer_id),
-            session_id: set(session_id, &asked.session_id),
-            metadata,
-        };
-        let owner = asked.owner_id.clone().unwrap_or(hold.terms.reserve.owner_id.clone());
-        let reserve = ReserveTerms::new(owner, optional);
-        if reserve == hold.terms.reserve {
-            return Ok(hold);
-        }
-        let (created_at, max_expires_at) = (hold.terms.created_at, hold.terms.max_expires_at);
-        let mut after = hold;
-        after.terms = HoldTerms { reserve, created_at, max_expires_at }.into();
-        after.details.get_or_insert_default().transfers += 1;
-        after.version += 1;
-        for line in &*after.lines {
-            self.record(&line.item).at = now;
-        }
-        self.keep(&after);
-        Ok(after)
     }
 
     pub(super) fn split(
@@ -342,7 +364,14 @@ impl Model {
                     }
                     all.iter().filter(|unit| ids.contains(&unit.id)).cloned().collect()
                 }
-                _ => all.iter().take(usize::try_from(one.quantity).expect("small")).cloned().collect(),
+                _ => {
+                    let mut leaving: Vec<LineUnit> = Vec::new();
+                    for from in super::pools::in_leaving_order(line) {
+                        leaving.extend(all.iter().filter(|unit| unit.pool == from).cloned());
+                    }
+                    leaving.truncate(usize::try_from(one.quantity).expect("small"));
+                    all.iter().filter(|unit| leaving.contains(unit)).cloned().collect()
+                }
             };
             if one.quantity > u64::from(line.quantity) {
                 return exceeds(one, line.quantity);
@@ -351,13 +380,20 @@ impl Model {
             let stay = all.iter().filter(|unit| !go.contains(unit)).cloned().collect();
             let with = |units: Vec<LineUnit>| line.units.as_ref().map(|_| LineUnits::new(units).into());
             let (late, late_that_stay) = super::backorders::split_late(line, count);
+            let counted = &line.details().counted;
             parts.push(Line {
                 requested: count,
                 quantity: count,
-                units: with(go),
+                units: with(go.clone()),
                 details: late,
                 ..line.clone()
             });
+            let of_part = counted.iter().map(|one| LineCount { units: one.units.min(count), ..one.clone() });
+            limits::set_counted(parts.last_mut().expect("a part"), of_part.collect());
+            let draws = &line.details().draws;
+            let stays = super::pools::staying(line, line.quantity - count, &|unit| !go.contains(unit));
+            let gone = super::pools::missing(draws, &stays);
+            super::pools::set_draws(parts.last_mut().expect("a part"), gone);
             if count < line.quantity {
                 left.push(Line {
                     requested: line.requested - count,
@@ -366,6 +402,9 @@ impl Model {
                     details: late_that_stay,
                     ..line.clone()
                 });
+                let left = left.last_mut().expect("a line");
+                limits::count_line(left, counted, line.quantity, &[]);
+                super::pools::set_draws(left, stays);
             }
         }
         if left.is_empty() {
@@ -392,7 +431,7 @@ impl Model {
     }
 
     pub(super) fn merge(&mut self, asked: &Merge, now: Instant) -> Result<Hold, Rejection> {
-        if asked.from.is_empty() || asked.from.len() > limits::MERGE_SOURCES {
+        if asked.from.is_empty() || asked.from.len() > bounds::MERGE_SOURCES {
             return Err(invalid("/from"));
         }
         for (n, id) in asked.from.iter().enumerate() {
@@ -426,7 +465,9 @@ impl Model {
                 match lines.iter_mut().find(|line| line.item == more.item) {
                     None => lines.push(more.clone()),
                     Some(line) => {
+                        let draws = super::pools::added(&line.details().draws, &more.details().draws);
                         line.details = super::backorders::add_late(line, more);
+                        super::pools::set_draws(line, draws);
                         line.requested += more.requested;
                         line.quantity += more.quantity;
                         let units = line.units().iter().chain(more.units()).cloned().collect();
@@ -435,24 +476,38 @@ impl Model {
                 }
             }
         }
-        if lines.len() > limits::BASKET_LINES {
+        if lines.len() > bounds::BASKET_LINES {
             return Err(invalid("/from"));
         }
         for line in &lines {
-            let limit = if line.units.is_some() { limits::LINE_UNITS } else { limits::LINE_QUANTITY };
+            let limit = if line.units.is_some() { bounds::LINE_UNITS } else { bounds::LINE_QUANTITY };
             if u64::from(line.quantity) > limit {
                 let item = Some(line.item.clone());
                 return Err(Rejection::QuantityLimit { item, requested: line.quantity.into(), limit });
             }
         }
         let requested: u64 = lines.iter().map(|line| line.units().len() as u64).sum();
-        if requested > limits::BASKET_UNITS {
-            return Err(Rejection::QuantityLimit { item: None, requested, limit: limits::BASKET_UNITS });
+        if requested > bounds::BASKET_UNITS {
+            return Err(Rejection::QuantityLimit { item: None, requested, limit: bounds::BASKET_UNITS });
+        }
+        let own = |item: &ItemKey| hold.lines.iter().find(|own| own.item == *item);
+        let had = |item: &ItemKey| own(item).map_or(0, |own| own.quantity);
+        let added = lines.iter().map(|line| (line.item.clone(), u64::from(line.quantity - had(&line.item))));
+        let wanted = self.wanted(added.collect(), &hold.terms.reserve, asked.override_limits, &|_| true)?;
+        let mut returned = Vec::new();
+        for line in sources.iter().flat_map(|source| &*source.lines) {
+            returned.extend(limits::given_back(line, line.quantity));
+        }
+        self.expect_limits(&wanted, &returned, asked.override_limits)?;
+        for (line, wanted) in lines.iter_mut().zip(&wanted) {
+            let before = own(&line.item).map(|own| own.details().counted.clone()).unwrap_or_default();
+            limits::count_line(line, &before, had(&line.item), &wanted.keys);
         }
         for mut source in sources {
             let mut closed = source.lines.to_vec();
             for line in &mut closed {
                 self.count_line_transition(line, now, None);
+                self.end_line(line, None);
             }
             source.lines = closed.into();
             source.status = Status::Cancelled;
@@ -476,6 +531,22 @@ impl Model {
     }
 }
 
+/// Clips the units of an amended line to what limits leave: first those that it has already, then new ones.
+fn clip_amended(
+    offered: &mut Offer,
+    own: Option<&Line>,
+    wanted: &Wanted,
+    had: u32,
+    limits_left: &mut Option<LimitsLeft>,
+) {
+    if let (Some(own), Some(units)) = (own, &mut offered.units) {
+        let (kept, came): (Vec<Label>, Vec<Label>) =
+            units.drain(..).partition(|id| ids_of(own).contains(&id));
+        units.extend(kept.into_iter().chain(came));
+    }
+    limits::clip(offered, wanted, u64::from(had), limits_left);
+}
+
 fn has_item(hold: &Hold, key: &ItemKey) -> bool {
     hold.lines.iter().any(|line| line.item == *key)
 }
@@ -485,11 +556,17 @@ fn ids_of(line: &Line) -> Vec<&Label> {
 }
 
 /// A line that gets this many units: first those that it has already, then new ones.
-fn granted(line: &RequestedLine, own: Option<&Line>, quantity: u64, units: Option<Vec<Label>>) -> Line {
+fn granted(
+    record: &Record,
+    line: &RequestedLine,
+    own: Option<&Line>,
+    quantity: u64,
+    units: Option<Vec<Label>>,
+) -> Line {
     let is_own = |id: &Label| own.is_some_and(|own| ids_of(own).contains(&id));
     let units = units.map(|ids| {
         let (kept, came): (Vec<Label>, Vec<Label>) = ids.into_iter().partition(is_own);
-        let unit = |id| LineUnit { id, version: 0, fulfilled: false, returned: false };
+        let unit = |id| super::units::granted(record, id);
         LineUnits::new(kept.into_iter().chain(came).map(unit).collect()).into()
     });
     Line {

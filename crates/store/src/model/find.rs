@@ -6,7 +6,7 @@ use crate::{
     SeatMap, UNIT_HISTORY_LIMIT,
 };
 use stockhold_domain::{
-    HoldChange, Item, ItemKey, Label, Mode, Pool, ReservationId, State, Transition, Unit,
+    HoldChange, Item, ItemKey, Label, Mode, ReservationId, State, Transition, Unit, UnitIndex,
 };
 
 /// The result of a query, by folding all events.
@@ -26,15 +26,17 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
         }
         Query::Units(filter) => {
             let named = state.items.get(&filter.item).filter(|item| item.mode == Mode::Units);
-            let page = |item: &Item| state.pools.get(&item.key).map(|pool| filter.page(pool));
+            let page =
+                |item: &Item| state.unit_indexes.get(&item.key).map(|unit_index| filter.page(unit_index));
             QueryResult::Units(named.map(|item| page(item).unwrap_or_default()))
         }
         Query::Unit { item, unit } => QueryResult::Unit(unit_of(&state, item, unit).cloned()),
         Query::UnitHistory { item, unit } => QueryResult::UnitHistory(moves(events, item, unit)),
         Query::SeatMap { item, layout } => {
             let named = state.items.get(item).filter(|item| item.mode == Mode::Units);
-            let none = Pool::default();
-            let map = |item: &Item| SeatMap::of(item, state.pools.get(&item.key).unwrap_or(&none), *layout);
+            let none = UnitIndex::default();
+            let map =
+                |item: &Item| SeatMap::of(item, state.unit_indexes.get(&item.key).unwrap_or(&none), *layout);
             QueryResult::SeatMap(named.map(|item| Box::new(map(item))))
         }
         Query::Reservations(filter) => QueryResult::Reservations(page(events, &state, filter)),
@@ -57,6 +59,17 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
             });
             QueryResult::Records(page.take(*limit).collect())
         }
+        Query::Limit(id) => {
+            QueryResult::Limit(state.limits.get(id).filter(|limit| limit.terms.is_some()).cloned())
+        }
+        Query::Limits { after, limit } => {
+            let here = state
+                .limits
+                .iter()
+                .filter(|one| one.terms.is_some() && after.as_ref().is_none_or(|after| one.id > *after));
+            QueryResult::Limits(here.take(*limit).cloned().collect())
+        }
+        Query::LimitUsage(request) => QueryResult::LimitUsage(request.usage(&state.limits, &state.counters)),
         Query::Events { after, limit } => {
             let rows = events.iter().filter(|row| row.position > *after);
             QueryResult::Events(rows.take(*limit).cloned().collect())
@@ -65,7 +78,7 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
 }
 
 fn unit_of<'s>(state: &'s NaiveState, item: &ItemKey, unit: &Label) -> Option<&'s Unit> {
-    state.pools.get(item).and_then(|pool| pool.get(unit))
+    state.unit_indexes.get(item).and_then(|unit_index| unit_index.get(unit))
 }
 
 /// The newest events that changed a unit, back to the one that added it.
@@ -90,7 +103,10 @@ fn moves(events: &[EventRow], item: &ItemKey, unit: &Label) -> Option<Vec<EventR
 fn about(row: &EventRow) -> Option<ReservationId> {
     match &row.event.transition {
         Transition::Hold { hold, .. } => Some(hold.id),
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => None,
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => None,
     }
 }
 

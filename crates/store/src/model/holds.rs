@@ -75,7 +75,7 @@ impl Model {
             self.expire(id, now);
             expired += 1;
         }
-        Reply::Swept { expired }
+        Reply::Swept { expired, released: self.sweep_pools(now) }
     }
 
     /// Loads a reservation for a command, and expires it first if it is due.
@@ -111,6 +111,9 @@ impl Model {
         let mut lines = hold.lines.to_vec();
         for line in &mut lines {
             self.count_line_transition(line, now, None);
+            if status != Status::Confirmed {
+                self.end_line(line, None);
+            }
         }
         hold.status = status;
         hold.version += 1;

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
-    RecordKey, ReservationId, Scope, State, Status, StockChange, Transition,
+    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LimitCounter, LimitCounters,
+    LimitSet, Lookup, NotLoaded, Record, RecordKey, ReservationId, Scope, State, Status, StockChange,
+    Transition, UnitIndex,
 };
 
 /// The whole state in memory, so that nothing is ever [`NotLoaded`].
@@ -19,9 +20,13 @@ pub struct NaiveState {
     /// Locations whose sale is paused; `None` for everything.
     pub paused: BTreeSet<Option<Label>>,
     /// Units of the items whose units have ids.
-    pub pools: BTreeMap<ItemKey, Pool>,
+    pub unit_indexes: BTreeMap<ItemKey, UnitIndex>,
     /// Records, deleted ones included.
     pub records: BTreeMap<RecordKey, Record>,
+    /// Limits, deleted ones included.
+    pub limits: LimitSet,
+    /// What limits count.
+    pub counters: LimitCounters,
 }
 
 impl NaiveState {
@@ -68,43 +73,84 @@ impl State for NaiveState {
             .min())
     }
 
+    fn earliest_release(&self) -> Result<Option<(Instant, ItemKey)>, NotLoaded> {
+        let due = |item: &Item| Some((item.pools.release_due_at()?, item.key.clone()));
+        Ok(self.items.values().filter_map(due).min())
+    }
+
+    fn limits(&self) -> Result<&LimitSet, NotLoaded> {
+        Ok(&self.limits)
+    }
+
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded> {
+        Ok(self.counters.get(key))
+    }
+
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
+        let counts = |hold: &&Hold| {
+            hold.lines.iter().flat_map(|line| &line.details().counted).any(|count| count.key == *key)
+        };
+        let active = self.holds.values().filter(|hold| hold.status == Status::Active).filter(counts);
+        Ok(active.map(|hold| (hold.expires_at, hold.id)).min())
+    }
+
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
         Ok(self.records.get(key))
     }
 
-    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
-        Ok(self.pools.get(item))
+    fn unit_index(&self, item: &ItemKey) -> Lookup<'_, UnitIndex> {
+        Ok(self.unit_indexes.get(item))
     }
 
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { change, hold, figures } => {
+            Transition::Limit { limit } => {
+                self.counters.on_change(limit);
+                self.limits.put(limit.clone());
+            }
+            Transition::Hold { change, hold, figures, limits } => {
+                for (key, counter) in limits.iter().flat_map(|limits| &*limits.counters) {
+                    self.counters.put(key.clone(), *counter);
+                }
                 for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
-                    if let Some(pool) = self.pools.get_mut(&line.item) {
-                        pool.apply(change, hold, line, number);
+                    if let Some(unit_index) = self.unit_indexes.get_mut(&line.item) {
+                        unit_index.apply(change, hold, line, number);
                     }
                     if let Some(item) = self.items.get_mut(&line.item) {
                         item.figures = *figures;
+                        if let Some(pools) = limits.as_ref().and_then(|effects| effects.pools_of(number)) {
+                            item.pools = pools.clone();
+                        }
                     }
                 }
                 self.holds.insert(hold.id, hold.without_removed_lines());
             }
             Transition::Stock { change: StockChange::Deleted, item } => {
                 self.items.remove(&item.key);
-                self.pools.remove(&item.key);
+                self.unit_indexes.remove(&item.key);
             }
             Transition::Stock { change, item } => {
                 self.items.insert(item.key.clone(), item.clone());
                 match change {
                     StockChange::UnitsAdded(units) => {
-                        self.pools.entry(item.key.clone()).or_default().add(units.to_vec());
+                        self.unit_indexes.entry(item.key.clone()).or_default().add(units.to_vec());
                     }
                     StockChange::UnitsRetired(units) => {
-                        if let Some(pool) = self.pools.get_mut(&item.key) {
-                            units.iter().for_each(|unit| pool.retire(unit));
+                        if let Some(unit_index) = self.unit_indexes.get_mut(&item.key) {
+                            units.iter().for_each(|unit| unit_index.retire(unit));
                         }
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
+                    StockChange::UnitsPooled { pool, units } => {
+                        if let Some(unit_index) = self.unit_indexes.get_mut(&item.key) {
+                            unit_index.set_pool(units, pool.as_ref());
+                        }
+                    }
+                    StockChange::Set
+                    | StockChange::Adjusted { .. }
+                    | StockChange::Deleted
+                    | StockChange::PoolSet { .. }
+                    | StockChange::PoolDeleted { .. }
+                    | StockChange::PoolReleased { .. } => {}
                 }
             }
             Transition::Sale { scope: Scope::Item(key), paused, .. } => {

@@ -120,6 +120,7 @@ impl Model {
             ttl: None,
             fulfilment: Fulfilment::All,
             terms: expired.terms.reserve.clone(),
+            override_limits: asked.override_limits,
         };
         let id = expired.id;
         let mut hold = self

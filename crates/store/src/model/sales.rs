@@ -2,13 +2,13 @@
 
 use super::{Model, invalid};
 use stockhold_domain::{
-    Basket, Disposition, Fulfil, Hold, Instant, ItemKey, Label, Line, LineUnit, Rejection, Return,
+    Basket, Disposition, Fulfil, Hold, Instant, ItemKey, Label, Line, LineUnit, PoolDraw, Rejection, Return,
     ReturnFrom, SaleSelection, Status, UnitSelection,
 };
 
 /// Which sold units a command can move.
 #[derive(Clone, Copy, PartialEq)]
-enum Pool {
+enum Sold {
     OnShelf,
     WithBuyers,
     Both,
@@ -25,7 +25,7 @@ impl Model {
             requested,
             unfulfilled,
         };
-        let moved = select(&hold, &asked.selection, Pool::OnShelf, exceeds)?;
+        let moved = select(&hold, &asked.selection, Sold::OnShelf, exceeds)?;
         for (line, (count, _)) in hold.lines.iter().zip(&moved) {
             self.expect_on_shelf(&line.item, *count)?;
         }
@@ -43,33 +43,46 @@ impl Model {
 
     pub(super) fn return_units(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
         let mut hold = self.sold_hold(asked.id, now)?;
-        let pool = match asked.from {
-            None => Pool::Both,
-            Some(ReturnFrom::Unfulfilled) => Pool::OnShelf,
-            Some(ReturnFrom::Fulfilled) => Pool::WithBuyers,
+        let sold = match asked.from {
+            None => Sold::Both,
+            Some(ReturnFrom::Unfulfilled) => Sold::OnShelf,
+            Some(ReturnFrom::Fulfilled) => Sold::WithBuyers,
         };
         let exceeds = |item: ItemKey, requested, sold| Rejection::ReturnExceedsSold { item, requested, sold };
-        let moved = select(&hold, &asked.selection, pool, exceeds)?;
+        let moved = select(&hold, &asked.selection, sold, exceeds)?;
         if asked.disposition == Disposition::WriteOff {
             for (line, (count, places)) in hold.lines.iter().zip(&moved) {
-                self.expect_on_shelf(&line.item, count - had_left(line, *count, places, pool))?;
+                self.expect_on_shelf(&line.item, count - had_left(line, *count, places, sold))?;
             }
         }
         let mut lines = hold.lines.to_vec();
-        let mut lost: Vec<(ItemKey, u32, Vec<Label>)> = Vec::new();
+        let mut lost: Vec<(ItemKey, u32, Vec<Label>, Vec<PoolDraw>)> = Vec::new();
         for (line, (count, places)) in lines.iter_mut().zip(moved).filter(|(_, (count, _))| *count > 0) {
-            line.fulfilled -= had_left(line, count, &places, pool);
+            line.fulfilled -= had_left(line, count, &places, sold);
             line.returned += count;
+            let mut counted = line.details().counted.clone();
+            for one in &mut counted {
+                one.units = one.units.saturating_sub(count);
+            }
+            counted.retain(|one| one.units > 0);
+            super::limits::set_counted(line, counted);
+            let draws = line.details().draws.clone();
+            let returned = |unit: &LineUnit| places.iter().any(|place| line.units()[*place].id == unit.id);
+            let stays = super::pools::staying(line, line.quantity - line.returned, &|unit| !returned(unit));
+            let missing = super::pools::missing(&draws, &stays);
+            super::pools::set_draws(line, stays);
             self.count_line_transition(line, now, Some(&places));
             change_units(line, &places, |unit| unit.returned = true);
+            self.end_line(line, Some(&places));
             let ids = places.iter().map(|place| line.units()[*place].id.clone()).collect();
-            lost.push((line.item.clone(), count, ids));
+            lost.push((line.item.clone(), count, ids, missing));
         }
         hold.lines = lines.into();
         hold.version += 1;
         self.keep(&hold);
         if asked.disposition == Disposition::WriteOff {
-            for (item, count, ids) in lost {
+            for (item, count, ids, drawn) in lost {
+                self.lose_drawn(&item, &drawn);
                 let record = self.record(&item);
                 record.total -= i128::from(count);
                 record.seats.retain(|seat| !ids.contains(&seat.id));
@@ -125,16 +138,16 @@ impl Model {
 }
 
 /// How many of the units that come back had left the shelf.
-fn had_left(line: &Line, count: u32, places: &[usize], pool: Pool) -> u32 {
+fn had_left(line: &Line, count: u32, places: &[usize], sold: Sold) -> u32 {
     let on_shelf = line.quantity - line.returned - line.fulfilled;
-    match (line.units.is_some(), pool) {
+    match (line.units.is_some(), sold) {
         (true, _) => {
             let had_left = places.iter().filter(|place| line.units()[**place].fulfilled);
             u32::try_from(had_left.count()).expect("few units")
         }
-        (false, Pool::OnShelf) => 0,
-        (false, Pool::WithBuyers) => count,
-        (false, Pool::Both) => count.saturating_sub(on_shelf),
+        (false, Sold::OnShelf) => 0,
+        (false, Sold::WithBuyers) => count,
+        (false, Sold::Both) => count.saturating_sub(on_shelf),
     }
 }
 
@@ -148,24 +161,24 @@ fn change_units(line: &mut Line, places: &[usize], change: impl Fn(&mut LineUnit
     }
 }
 
-fn is_in(pool: Pool, unit: &LineUnit) -> bool {
-    let side = if unit.fulfilled { Pool::WithBuyers } else { Pool::OnShelf };
-    !unit.returned && (pool == Pool::Both || pool == side)
+fn is_in(sold: Sold, unit: &LineUnit) -> bool {
+    let side = if unit.fulfilled { Sold::WithBuyers } else { Sold::OnShelf };
+    !unit.returned && (sold == Sold::Both || sold == side)
 }
 
 /// Units of a line that a command can move.
-fn left(pool: Pool, line: &Line) -> u32 {
-    match pool {
-        Pool::OnShelf => line.quantity - line.returned - line.fulfilled,
-        Pool::WithBuyers => line.fulfilled,
-        Pool::Both => line.quantity - line.returned,
+fn left(sold: Sold, line: &Line) -> u32 {
+    match sold {
+        Sold::OnShelf => line.quantity - line.returned - line.fulfilled,
+        Sold::WithBuyers => line.fulfilled,
+        Sold::Both => line.quantity - line.returned,
     }
 }
 
 fn select(
     hold: &Hold,
     selection: &SaleSelection,
-    pool: Pool,
+    sold: Sold,
     exceeds: impl Fn(ItemKey, u64, u64) -> Rejection,
 ) -> Result<Vec<Moved>, Rejection> {
     let lines = &hold.lines;
@@ -173,7 +186,7 @@ fn select(
     // How many units of each line, and their ids if the command names them.
     let wanted: Vec<(u64, Option<Vec<Label>>)> = match selection {
         SaleSelection::All => {
-            let all: Vec<u64> = lines.iter().map(|line| u64::from(left(pool, line))).collect();
+            let all: Vec<u64> = lines.iter().map(|line| u64::from(left(sold, line))).collect();
             if all.iter().sum::<u64>() == 0 {
                 return Err(exceeds(first.item.clone(), first.quantity.into(), 0));
             }
@@ -194,9 +207,9 @@ fn select(
                     return Err(invalid(&format!("/units/{n}")));
                 }
             }
-            let has = |line: &Line, id: &Label| line.units().iter().any(|u| u.id == *id && is_in(pool, u));
+            let has = |line: &Line, id: &Label| line.units().iter().any(|u| u.id == *id && is_in(sold, u));
             if ids.is_empty() || ids.iter().any(|id| !lines.iter().any(|line| has(line, id))) {
-                return Err(exceeds(first.item.clone(), ids.len() as u64, left(pool, first).into()));
+                return Err(exceeds(first.item.clone(), ids.len() as u64, left(sold, first).into()));
             }
             let of = |line: &Line| ids.iter().filter(|id| has(line, id)).cloned().collect::<Vec<Label>>();
             lines.iter().map(|line| (of(line).len() as u64, Some(of(line)))).collect()
@@ -205,17 +218,19 @@ fn select(
     let mut moved = Vec::new();
     for (line, (count, named)) in lines.iter().zip(wanted) {
         let units = line.units();
-        let can = |place: &usize| is_in(pool, &units[*place]);
+        let can = |place: &usize| is_in(sold, &units[*place]);
         let mut places: Vec<usize> = (0..units.len()).filter(can).collect();
         if let Some(ids) = &named {
             places.retain(|place| ids.contains(&units[*place].id));
         }
         let lacks = named.is_some_and(|ids| ids.len() != places.len());
-        if count > u64::from(left(pool, line)) || lacks {
-            return Err(exceeds(line.item.clone(), count, left(pool, line).into()));
+        if count > u64::from(left(sold, line)) || lacks {
+            return Err(exceeds(line.item.clone(), count, left(sold, line).into()));
         }
-        // From the shelf first, then from buyers.
-        places.sort_by_key(|place| (units[*place].fulfilled, *place));
+        // From the shelf first, then from buyers. Of both, general stock first, then the pool that comes last by its name.
+        let pools = super::pools::in_leaving_order(line);
+        let rank = |place: usize| pools.iter().position(|pool| *pool == units[place].pool);
+        places.sort_by_key(|place| (units[*place].fulfilled, rank(*place), *place));
         places.truncate(usize::try_from(count).expect("no more than a line has"));
         places.sort_unstable();
         moved.push((u32::try_from(count).expect("no more than a line has"), places));

@@ -46,6 +46,7 @@ impl Model {
                 total,
                 seats: Vec::new(),
                 settings,
+                pools: Vec::new(),
                 version: now.micros().max(1).cast_unsigned(),
                 sequence: u64::from(mode == Mode::Counted),
                 at: now,
@@ -53,8 +54,8 @@ impl Model {
             });
             return Ok(self.item_reply(&asked.item, true));
         };
-        self.expect_room(&asked.item, total, settings.oversell_allowance)?;
         if total != i128::from(before.figures.total_units) || settings != *before.settings {
+            self.expect_room(&asked.item, total, settings.oversell_allowance)?;
             let record = self.record(&asked.item);
             record.total = total;
             record.settings = settings;
@@ -120,7 +121,7 @@ impl Model {
         Ok(Reply::Sale { paused: asked.paused })
     }
 
-    fn expect(&self, key: &ItemKey, expected: Option<&Precondition>) -> Result<(), Rejection> {
+    pub(super) fn expect(&self, key: &ItemKey, expected: Option<&Precondition>) -> Result<(), Rejection> {
         let version = self.item(key).map(|item| item.version);
         let as_expected = match expected {
             None => true,
@@ -135,13 +136,12 @@ impl Model {
     /// stock is not promised to anybody, so it does not count.
     fn expect_room(&self, key: &ItemKey, total: i128, allowance: u64) -> Result<(), Rejection> {
         let figures = self.item(key).expect("an item that exists").figures;
-        let promised = i128::from(figures.confirmed_sold) + i128::from(figures.held);
-        if total + i128::from(allowance) < promised || total < i128::from(figures.fulfilled) {
-            return Err(Rejection::BelowCommitted {
-                confirmed_sold: figures.confirmed_sold,
-                held: figures.held,
-                total_units: figures.total_units,
-            });
+        let aside = self.set_aside(&self.known(key));
+        let promised = i128::from(figures.confirmed_sold) + i128::from(figures.held) + aside;
+        let left_the_shelf = i128::from(figures.fulfilled);
+        let lower = total < i128::from(figures.total_units) && total < self.allocated(key);
+        if total + i128::from(allowance) < promised || total < left_the_shelf || lower {
+            return Err(self.below_committed(key));
         }
         Ok(())
     }
@@ -164,6 +164,11 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     set(&mut after.sale_starts_at, &asked.sale_starts_at);
     set(&mut after.sale_ends_at, &asked.sale_ends_at);
     after.oversell_allowance = asked.oversell_allowance.unwrap_or(after.oversell_allowance);
+    match asked.gated {
+        Patch::Keep => {}
+        Patch::Clear => after.gated = false,
+        Patch::Set(gated) => after.gated = gated,
+    }
     if let Some(supplies) = &asked.incoming {
         let mut supplies = supplies.to_vec();
         supplies.sort_by_key(|supply| supply.available_from);

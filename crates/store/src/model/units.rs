@@ -1,5 +1,6 @@
 //! Units with ids in the model. The status of a unit is not stored: it is found among the reservations each time.
 
+use super::pools::{gets_general, has_pool};
 use super::{Model, Record, invalid};
 use stockhold_domain::{
     AddUnits, BestAvailable, Hold, Instant, ItemKey, Label, LineUnit, Mode, Place, Rejection, Reply,
@@ -12,7 +13,30 @@ pub(super) struct UnitRecord {
     pub(super) id: Label,
     pub(super) place: Place,
     pub(super) version: u64,
+    /// The pool that it is set aside for. It keeps it while it is held or sold.
+    pub(super) pool: Option<Label>,
 }
+
+/// What a reservation can have of an item while its lines are changed.
+#[derive(Clone, Debug)]
+pub(super) struct OwnUnits {
+    pub(super) item: ItemKey,
+    /// Units that it can have, its own included.
+    pub(super) all: i128,
+    /// Of these, units of general stock.
+    pub(super) general: i128,
+    /// The units that it has.
+    pub(super) ids: Vec<Label>,
+}
+
+/// A unit of a line that gets it.
+pub(super) fn granted(record: &Record, id: Label) -> LineUnit {
+    let seat = record.seats.iter().find(|seat| seat.id == id).expect("a unit that exists");
+    LineUnit { pool: seat.pool.clone(), id, version: 0, fulfilled: false, returned: false }
+}
+
+/// A unit as a store shows it: its id, its place, its status, its version and its pool.
+pub type ShownUnit = (Label, Place, UnitStatus, u64, Option<Label>);
 
 impl UnitRecord {
     fn order(&self) -> (u64, &Label) {
@@ -49,12 +73,15 @@ impl Model {
     }
 
     /// The units of an item in claim order, with their status.
-    pub fn units(&self, key: &ItemKey) -> Vec<(Label, Place, UnitStatus, u64)> {
+    pub fn units(&self, key: &ItemKey) -> Vec<ShownUnit> {
         let seats = self.records.iter().find(|record| record.key == *key).map(|record| &record.seats);
         let mut seats: Vec<&UnitRecord> = seats.into_iter().flatten().collect();
         seats.sort_by_key(|seat| seat.order());
         let shown = seats.into_iter();
-        shown.map(|s| (s.id.clone(), s.place.clone(), self.unit_status(key, &s.id), s.version)).collect()
+        let show = |s: &UnitRecord| {
+            (s.id.clone(), s.place.clone(), self.unit_status(key, &s.id), s.version, s.pool.clone())
+        };
+        shown.map(show).collect()
     }
 
     pub(super) fn add_units(&mut self, asked: &AddUnits, now: Instant) -> Result<Reply, Rejection> {
@@ -101,11 +128,12 @@ impl Model {
                     attributes: unit.attributes.clone(),
                 },
                 version: 1,
+                pool: None,
             });
         }
         let added = seats.len() - before;
         if added > 0 {
-            if seats.len() as u64 > limits::POOL_UNITS {
+            if seats.len() as u64 > limits::ITEM_UNITS {
                 return Err(invalid("/units"));
             }
             self.changed_units(&asked.item, seats, now);
@@ -178,25 +206,38 @@ impl Model {
         record: &Record,
         requested_line: &RequestedLine,
         choice: Option<&UnitSelection>,
+        pool: Option<&Label>,
     ) -> Offer {
-        let most = self.available(record).min(i128::from(requested_line.quantity));
+        let most = self.available(record, pool).min(i128::from(requested_line.quantity));
         let quantity = u64::try_from(most).expect("no more than was asked for");
         if record.mode == Mode::Counted {
             return Offer { quantity, units: None, taken: None };
         }
         let most = usize::try_from(most).expect("no more than was asked for");
         let mut taken = Vec::new();
+        let plain = BestAvailable::default();
         let units = match choice {
-            None => self.pick_any(record, &BestAvailable::default(), most),
+            None => self.pick(record, &plain, requested_line.quantity, most, pool),
             Some(UnitSelection::Named(ids)) => {
-                let is_free = |id: &&Label| self.free_units(record).iter().any(|seat| seat.id == **id);
-                taken.extend(ids.iter().filter(|id| !is_free(id)).cloned());
-                ids.iter().filter(is_free).take(most).cloned().collect()
+                let free = self.free_units(record, pool, true);
+                let seat = |id: &Label| free.iter().find(|seat| seat.id == *id);
+                taken.extend(ids.iter().filter(|id| seat(id).is_none()).cloned());
+                let mut general = self.most_general(record, pool);
+                let mut picked = Vec::new();
+                for seat in ids.iter().filter_map(seat) {
+                    if seat.pool.is_some() {
+                        picked.push(seat.id.clone());
+                    } else if general.is_none_or(|left| left > 0) {
+                        general = general.map(|left| left - 1);
+                        picked.push(seat.id.clone());
+                    }
+                }
+                picked.truncate(most);
+                picked
             }
-            Some(UnitSelection::BestAvailable(best)) if best.adjacent || best.min_together.is_some() => {
-                self.pick_adjacent(record, best, requested_line.quantity, most)
+            Some(UnitSelection::BestAvailable(best)) => {
+                self.pick(record, best, requested_line.quantity, most, pool)
             }
-            Some(UnitSelection::BestAvailable(best)) => self.pick_any(record, best, most),
         };
         let taken = (!taken.is_empty()).then(|| {
             let exists = |id: &Label| record.seats.iter().any(|seat| seat.id == *id);
@@ -218,6 +259,7 @@ impl Model {
         record: &Record,
         requested_line: &RequestedLine,
         choice: Option<&UnitSelection>,
+        pool: Option<&Label>,
         now: Instant,
     ) -> Option<(Instant, ReservationId)> {
         if let Some(UnitSelection::Named(ids)) = choice {
@@ -229,7 +271,7 @@ impl Model {
             if let Some((_, id)) = due.map(|hold| (hold.expires_at, hold.id)).min() {
                 return Some((now, id));
             }
-            if self.available(record) >= i128::from(requested_line.quantity) {
+            if self.available(record, pool) >= i128::from(requested_line.quantity) {
                 return None;
             }
         }
@@ -238,66 +280,128 @@ impl Model {
 
     // Best available.
 
-    /// Free units in claim order.
-    fn free_units<'r>(&self, record: &'r Record) -> Vec<&'r UnitRecord> {
+    /// The units of the reservation that is being changed.
+    pub(super) fn own_units(&self, key: &ItemKey) -> Option<&OwnUnits> {
+        self.amending.iter().find(|own| own.item == *key)
+    }
+
+    /// Most units of general stock that a line may have, its own included. `None` if it keeps what it has and gets no more.
+    fn most_general(&self, record: &Record, pool: Option<&Label>) -> Option<i128> {
+        let own = self.own_units(&record.key).map(|own| own.general);
+        gets_general(record, pool).then(|| own.unwrap_or_else(|| self.available(record, None)))
+    }
+
+    /// Free units in claim order: those that the line has, those of the pool and, if asked for, general stock as far as the line may get
+    /// it.
+    fn free_units<'r>(&self, record: &'r Record, pool: Option<&Label>, general: bool) -> Vec<&'r UnitRecord> {
+        let own = |id: &Label| self.own_units(&record.key).is_some_and(|own| own.ids.contains(id));
+        let general = general && gets_general(record, pool);
+        let known = pool.filter(|name| has_pool(record, name));
+        let is_for_it = |seat: &&UnitRecord| {
+            let of_pool = match &seat.pool {
+                None => general,
+                Some(pool) => known == Some(pool),
+            };
+            of_pool || own(&seat.id)
+        };
         let mut free: Vec<&UnitRecord> = record
             .seats
             .iter()
             .filter(|seat| self.unit_status(&record.key, &seat.id) == UnitStatus::Available)
+            .filter(is_for_it)
             .collect();
         free.sort_by_key(|seat| seat.order());
         free
     }
 
-    /// Free units that fit the request, section by section in the order of preference.
-    fn matching_free_units<'r>(&self, record: &'r Record, best: &BestAvailable) -> Vec<Vec<&'r UnitRecord>> {
-        let mut free = self.free_units(record);
-        free.retain(|seat| seat.place.attributes.include(&best.attributes));
-        if best.sections.is_empty() {
-            return vec![free];
-        }
-        let mut names: Vec<&Label> = Vec::new();
-        for name in &best.sections {
-            if !names.contains(&name) {
-                names.push(name);
+    /// The units for a line that does not name them: from its pool alone if that suffices, else from general stock too.
+    fn pick(
+        &self,
+        record: &Record,
+        best: &BestAvailable,
+        wanted: u64,
+        count: usize,
+        pool: Option<&Label>,
+    ) -> Vec<Label> {
+        let together = best.adjacent || best.min_together.is_some();
+        let from = |free: Vec<&UnitRecord>, count: usize| {
+            if together {
+                pick_adjacent(record, best, &free, wanted, count)
+            } else {
+                matching(&free, best).into_iter().flatten().take(count).map(|seat| seat.id.clone()).collect()
             }
-        }
-        let of = |name: &&Label| {
-            free.iter().filter(|seat| seat.place.section.as_ref() == Some(*name)).copied().collect()
         };
-        names.iter().map(of).collect()
+        let all = self.free_units(record, pool, true);
+        let in_pool = self.free_units(record, pool, false);
+        if pool.is_none_or(|name| !has_pool(record, name)) {
+            return from(all, count);
+        }
+        let mut found: Vec<Label> = from(in_pool.clone(), count);
+        let Some(most) = self.most_general(record, pool).filter(|_| found.len() < count) else {
+            return found;
+        };
+        let most = usize::try_from(most).expect("a number of units");
+        let is_general = |id: &&Label| record.seats.iter().any(|seat| seat.id == **id && seat.pool.is_none());
+        if together {
+            let both: Vec<Label> = from(all, count);
+            let fits = both.iter().filter(is_general).count() <= most;
+            return if fits && both.len() > found.len() { both } else { found };
+        }
+        let more = (count - found.len()).min(most.saturating_sub(found.iter().filter(is_general).count()));
+        let general = all.into_iter().filter(|seat| !in_pool.iter().any(|other| other.id == seat.id));
+        found.extend(from(general.collect(), more));
+        found
     }
+}
 
-    fn pick_any(&self, record: &Record, best: &BestAvailable, count: usize) -> Vec<Label> {
-        self.matching_free_units(record, best)
-            .into_iter()
-            .flatten()
-            .take(count)
-            .map(|seat| seat.id.clone())
-            .collect()
+/// Free units that fit the request, section by section in the order of preference.
+fn matching<'r>(free: &[&'r UnitRecord], best: &BestAvailable) -> Vec<Vec<&'r UnitRecord>> {
+    let mut free = free.to_vec();
+    free.retain(|seat| seat.place.attributes.include(&best.attributes));
+    if best.sections.is_empty() {
+        return vec![free];
     }
+    let mut names: Vec<&Label> = Vec::new();
+    for name in &best.sections {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let of = |name: &&Label| {
+        free.iter().filter(|seat| seat.place.section.as_ref() == Some(*name)).copied().collect()
+    };
+    names.iter().map(of).collect()
+}
 
-    fn pick_adjacent(&self, record: &Record, best: &BestAvailable, wanted: u64, count: usize) -> Vec<Label> {
-        let wanted = usize::try_from(wanted).expect("within the limit");
-        let least = best.min_together.map(|k| (k as usize).clamp(1, wanted));
-        let sections = self.matching_free_units(record, best);
-        let free: Vec<&UnitRecord> = self.free_units(record);
-        for count in (least.unwrap_or(1)..=count).rev() {
-            for section in &sections {
-                if let Some(found) = best_run(record, section, &free, count) {
-                    return ids(&found);
-                }
-            }
-            let Some(least) = least else { continue };
-            let all: Vec<&UnitRecord> = sections.iter().flatten().copied().collect();
-            for section in sections.iter().chain([&all]) {
-                if let Some(found) = split_into_runs(record, section, &free, count, least) {
-                    return ids(&found);
-                }
+fn pick_adjacent(
+    record: &Record,
+    best: &BestAvailable,
+    free: &[&UnitRecord],
+    wanted: u64,
+    count: usize,
+) -> Vec<Label> {
+    let wanted = usize::try_from(wanted).expect("within the limit");
+    let least = best.min_together.map(|k| (k as usize).clamp(1, wanted));
+    let free: Vec<&UnitRecord> = free
+        .iter()
+        .map(|seat| record.seats.iter().find(|known| known.id == seat.id).expect("a unit that exists"))
+        .collect();
+    let sections = matching(&free, best);
+    for count in (least.unwrap_or(1)..=count).rev() {
+        for section in &sections {
+            if let Some(found) = best_run(record, section, &free, count) {
+                return ids(&found);
             }
         }
-        Vec::new()
+        let Some(least) = least else { continue };
+        let all: Vec<&UnitRecord> = sections.iter().flatten().copied().collect();
+        for section in sections.iter().chain([&all]) {
+            if let Some(found) = split_into_runs(record, section, &free, count, least) {
+                return ids(&found);
+            }
+        }
     }
+    Vec::new()
 }
 
 fn ids(seats: &[&UnitRecord]) -> Vec<Label> {

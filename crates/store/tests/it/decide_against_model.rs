@@ -6,11 +6,11 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use stockhold_domain::{
-    Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, LocationLimits, Outcome, Pool, Seconds,
-    Status, decide,
+    Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, LocationLimits, Outcome, Seconds,
+    Status, UnitIndex, decide,
 };
 use stockhold_store::conformance::{
-    ChangeKind, ChangeOp, Op, OpContext, Random, START, TTLS, TermsOp, maker,
+    ChangeKind, ChangeOp, Op, OpContext, Random, START, SourceOp, TTLS, TermsOp, maker,
 };
 use stockhold_store::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 
@@ -74,22 +74,36 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (hold(), ttl(), key()).prop_map(|(hold, ttl, key)| Op::Extend { hold, ttl, key }),
         3 => (hold(), option::of(lines()), key())
             .prop_map(|(hold, lines, key)| Op::Return { hold, lines, key }),
-        3 => (0..4_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), expected())
+        3 => (0..5_u8, option::weighted(0.8, 0..16_u8), option::of(0..4_u8), time(), time(), expected())
             .prop_map(|(item, total, safety_stock, default_ttl, max_hold, expected)| {
                 Op::SetStock { item, total, safety_stock, default_ttl, max_hold, expected }
             }),
-        2 => (0..4_u8, -6..7_i8, expected(), key())
+        2 => (0..5_u8, -6..7_i8, expected(), key())
             .prop_map(|(item, delta, expected, key)| Op::AdjustStock { item, delta, expected, key }),
-        2 => (0..4_u8, option::of(0..6_u8), option::of((0..3_u8, 0..16_u8)), option::of(0..4_u8)).prop_map(
-            |(item, allowance, window, supplies)| Op::Terms(TermsOp::Set { item, allowance, window, supplies })
-        ),
+        2 => (
+            0..5_u8,
+            option::of(0..6_u8),
+            option::of((0..3_u8, 0..16_u8)),
+            option::of(0..4_u8),
+            option::weighted(0.3, 0..3_u8)
+        )
+            .prop_map(|(item, allowance, window, supplies, gated)| {
+                Op::Terms(TermsOp::Set { item, allowance, window, supplies, gated })
+            }),
+        2 => (0..3_u8, option::weighted(0.7, 0..12_u8), any::<u8>())
+            .prop_map(|(limit, most, which)| Op::Terms(TermsOp::Limit { limit, most, which })),
+        3 => (0..4_u8, 0..2_u8, option::weighted(0.8, 0..8_u8), any::<u8>())
+            .prop_map(|(item, pool, units, which)| Op::Terms(TermsOp::Pool { item, pool, units, which })),
         1 => (0..4_u8, -3..7_i8, 0..4_u8, key()).prop_map(
             |(item, delta, supply, key)| Op::Terms(TermsOp::Receive { item, delta, supply, key })
         ),
-        2 => (0..4_u8, expected(), key())
+        2 => (0..5_u8, expected(), key())
             .prop_map(|(item, expected, key)| Op::DeleteItem { item, expected, key }),
         1 => (0..6_u8, prop::bool::weighted(0.4)).prop_map(|(scope, paused)| Op::SetSale { scope, paused }),
         1 => Just(Op::Sweep),
+        5 => (lines(), any::<u8>(), option::weighted(0.8, ttl()), any::<bool>(), key()).prop_map(
+            |(lines, which, ttl, partial, key)| Op::Source(SourceOp { lines, which, ttl, partial, key })
+        ),
         12 => (select(ChangeKind::ALL.to_vec()), hold(), lines(), any::<u8>(), key())
             .prop_map(|(kind, hold, lines, which, key)| Op::Change(ChangeOp { kind, hold, lines, which, key })),
         2 => any::<u8>().prop_map(|sent| Op::Retry { sent }),
@@ -117,6 +131,10 @@ fn op_of_a_hall() -> impl Strategy<Value = Op> {
             .prop_map(|(row, first, count, placed)| Op::AddUnits { row, first, count, placed }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(row, seat)| Op::RetireUnit { row, seat }),
         3 => (0..12_u8, any::<u8>(), key()).prop_map(|(hold, which, key)| Op::ReturnUnits { hold, which, key }),
+        3 => (0..2_u8, any::<u8>(), any::<u8>(), any::<u8>())
+            .prop_map(|(pool, row, seat, which)| Op::Terms(TermsOp::UnitPool { pool, row, seat, which })),
+        2 => (0..2_u8, option::weighted(0.8, 0..8_u8), any::<u8>())
+            .prop_map(|(pool, units, which)| Op::Terms(TermsOp::Pool { item: 5, pool, units, which })),
         12 => op(),
     ]
 }
@@ -155,7 +173,7 @@ impl Pair {
             now: START,
             newest: START,
         };
-        for item in 0..3 {
+        for item in [0, 1, 2, 4] {
             let (safety_stock, default_ttl, max_hold, expected) = (None, None, None, None);
             let op =
                 Op::SetStock { item, total: Some(5 + item), safety_stock, default_ttl, max_hold, expected };
@@ -211,8 +229,9 @@ impl Pair {
             assert_eq!(items.len(), self.state.items.len());
             for item in &items {
                 assert_eq!(Some(item), self.state.items.get(&item.key));
-                let units = self.state.pools.get(&item.key).into_iter().flat_map(Pool::iter).cloned();
-                let units: Vec<_> = units.map(|u| (u.id, u.place, u.status, u.version)).collect();
+                let units =
+                    self.state.unit_indexes.get(&item.key).into_iter().flat_map(UnitIndex::iter).cloned();
+                let units: Vec<_> = units.map(|u| (u.id, u.place, u.status, u.version, u.pool)).collect();
                 assert_eq!(self.model.units(&item.key), units);
             }
             for key in self.context.records() {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BestAvailable, ClosePayment, Command,
-    Confirm, DeleteItem, Disposition, Extend, Fulfil, Fulfilment, IfExpired, Instant, ItemKey, Label, Merge,
-    Mode, NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, RecordChange, RecordKey, RecordKind,
-    RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
-    ReturnFrom, SaleSelection, Scope, SetRecord, SetSale, SetStock, ShelfCount, Split, Supply, Transfer,
-    UnitSelection,
+    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BasketLine, BestAvailable, ClosePayment,
+    Command, Confirm, DeleteItem, Disposition, Extend, Fulfil, Fulfilment, IfExpired, Instant, ItemKey,
+    Label, Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, RecordChange, RecordKey,
+    RecordKind, RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
+    Return, ReturnFrom, SaleSelection, Scope, SetRecord, SetSale, SetStock, ShelfCount, Source, Split,
+    Strategy, Supply, Transfer, UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -72,12 +72,22 @@ fn named(ids: &[&str]) -> Basket {
     with_selections(Some(UnitSelection::Named(labels(ids))))
 }
 
+/// Two of a hall from these locations, and a tin.
+fn sourced(locations: &[&str], strategy: Strategy) -> Basket {
+    let source = Source::new(&label("hall"), &labels(locations), strategy).unwrap();
+    let hall = RequestedLine { item: source.items()[0].clone(), quantity: 2 };
+    let lines = [(hall, Some(source)), (want("tin", 1), None)];
+    let line = |(line, source)| BasketLine { line, selection: None, source };
+    Basket::with_sources(lines.map(line).into()).unwrap()
+}
+
 fn optional(reserve: &mut Reserve) -> &mut OptionalTerms {
     reserve.terms.optional.get_or_insert_default()
 }
 
 fn reserves(table: &mut Table) {
     let base = Reserve {
+        override_limits: false,
         basket: counted(&[("hall", 2), ("tin", 1)]),
         ttl: None,
         fulfilment: Fulfilment::All,
@@ -89,10 +99,13 @@ fn reserves(table: &mut Table) {
         Command::Reserve,
         &[
             ("owner", &|asked| asked.terms.owner_id = label("p")),
+            ("limits passed by", &|asked| asked.override_limits = true),
             ("ttl", &|asked| asked.ttl = Some(seconds(5))),
             ("another ttl", &|asked| asked.ttl = Some(seconds(6))),
             ("fulfilment", &|asked| asked.fulfilment = Fulfilment::Partial),
             ("channel", &|asked| optional(asked).channel = Some(label("a"))),
+            ("pool", &|asked| optional(asked).pool = Some(label("a"))),
+            ("another pool", &|asked| optional(asked).pool = Some(label("b"))),
             ("another channel", &|asked| optional(asked).channel = Some(label("b"))),
             ("customer", &|asked| optional(asked).customer_id = Some(label("a"))),
             ("another customer", &|asked| optional(asked).customer_id = Some(label("b"))),
@@ -116,6 +129,15 @@ fn reserves(table: &mut Table) {
                 asked.basket =
                     Basket::with_selections(vec![(want("hall", 2), None), (want("tin", 1), tins)]).unwrap();
             }),
+            ("a source", &|asked| asked.basket = sourced(&["hub", "hill"], Strategy::Priority)),
+            ("another order", &|asked| asked.basket = sourced(&["hill", "hub"], Strategy::Priority)),
+            ("one location", &|asked| asked.basket = sourced(&["hub"], Strategy::Priority)),
+            ("the location itself", &|asked| {
+                let hall = RequestedLine { item: item("hub", "hall"), quantity: 2 };
+                asked.basket = Basket::new(vec![hall, want("tin", 1)]).unwrap();
+            }),
+            ("the fullest", &|asked| asked.basket = sourced(&["hub", "hill"], Strategy::MostStock)),
+            ("a single one", &|asked| asked.basket = sourced(&["hub", "hill"], Strategy::Single)),
             ("best", &|asked| asked.basket = best(|best| best.adjacent = false)),
             ("adjacent", &|asked| asked.basket = best(|_| ())),
             ("section", &|asked| asked.basket = best(|best| best.sections = labels(&["s"]))),
@@ -138,7 +160,13 @@ fn holds(table: &mut Table) {
     let (id, other) = (ReservationId::from_u128(7), ReservationId::from_u128(8));
     table.add(
         "confirm",
-        &Confirm { id, order_id: None, payment_id: None, if_expired: IfExpired::Refuse },
+        &Confirm {
+            override_limits: false,
+            id,
+            order_id: None,
+            payment_id: None,
+            if_expired: IfExpired::Refuse,
+        },
         Command::Confirm,
         &[
             ("id", &|asked| asked.id = other),
@@ -146,6 +174,7 @@ fn holds(table: &mut Table) {
             ("another order", &|asked| asked.order_id = Some(label("b"))),
             ("payment", &|asked| asked.payment_id = Some(label("a"))),
             ("late payer", &|asked| asked.if_expired = IfExpired::Reacquire),
+            ("limits passed by", &|asked| asked.override_limits = true),
         ],
     );
     table.add(
@@ -165,6 +194,7 @@ fn holds(table: &mut Table) {
         &[("id", &|asked| asked.id = other), ("ttl", &|asked| asked.ttl = seconds(6))],
     );
     changes(table, id, other);
+    payments(table, id, other);
     let base = Return {
         id,
         selection: SaleSelection::All,
@@ -198,6 +228,7 @@ fn holds(table: &mut Table) {
 fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
     let version = || Some(Precondition::version(1));
     let base = Amend {
+        override_limits: false,
         id,
         basket: None,
         fulfilment: Fulfilment::All,
@@ -212,6 +243,7 @@ fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
         &[
             ("id", &|asked| asked.id = other),
             ("lines", &|asked| asked.basket = Some(with_selections(None))),
+            ("limits passed by", &|asked| asked.override_limits = true),
             ("quantity", &|asked| asked.basket = Some(counted(&[("hall", 1), ("tin", 1)]))),
             ("units", &|asked| asked.basket = Some(named(&["a", "b"]))),
             ("partial", &|asked| asked.fulfilment = Fulfilment::Partial),
@@ -222,7 +254,14 @@ fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
         ],
     );
     let keep = Patch::Keep;
-    let base = Transfer { id, owner_id: None, customer_id: keep.clone(), session_id: keep, expected: None };
+    let base = Transfer {
+        override_limits: false,
+        id,
+        owner_id: None,
+        customer_id: keep.clone(),
+        session_id: keep,
+        expected: None,
+    };
     table.add(
         "transfer",
         &base,
@@ -230,6 +269,7 @@ fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
         &[
             ("id", &|asked| asked.id = other),
             ("owner", &|asked| asked.owner_id = Some(label("a"))),
+            ("limits passed by", &|asked| asked.override_limits = true),
             ("customer", &|asked| asked.customer_id = Patch::Set(label("a"))),
             ("no customer", &|asked| asked.customer_id = Patch::Clear),
             ("session", &|asked| asked.session_id = Patch::Set(label("a"))),
@@ -250,15 +290,20 @@ fn changes(table: &mut Table, id: ReservationId, other: ReservationId) {
     );
     table.add(
         "merge",
-        &Merge { id, from: [other].into(), expected: None },
+        &Merge { override_limits: false, id, from: [other].into(), expected: None },
         Command::Merge,
         &[
             ("id", &|asked| asked.id = other),
             ("sources", &|asked| asked.from = [id].into()),
+            ("limits passed by", &|asked| asked.override_limits = true),
             ("more sources", &|asked| asked.from = [other, id].into()),
             ("version", &|asked| asked.expected = version()),
         ],
     );
+}
+
+fn payments(table: &mut Table, id: ReservationId, other: ReservationId) {
+    let version = || Some(Precondition::version(1));
     table.add(
         "open a payment",
         &OpenPayment { id, payment_id: label("a"), window: None, expected: None },
@@ -310,6 +355,7 @@ fn stock(table: &mut Table) {
         mode: None,
         safety_stock: None,
         oversell_allowance: None,
+        gated: Patch::Keep,
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,
@@ -332,6 +378,9 @@ fn stock(table: &mut Table) {
             ("units", &|asked| asked.mode = Some(Mode::Units)),
             ("safety stock", &|asked| asked.safety_stock = Some(1)),
             ("allowance", &|asked| asked.oversell_allowance = Some(1)),
+            ("gated", &|asked| asked.gated = Patch::Set(true)),
+            ("not gated", &|asked| asked.gated = Patch::Set(false)),
+            ("gated as a new item is", &|asked| asked.gated = Patch::Clear),
             ("start", &|asked| asked.sale_starts_at = Patch::Set(at(1))),
             ("no start", &|asked| asked.sale_starts_at = Patch::Clear),
             ("end", &|asked| asked.sale_ends_at = Patch::Set(at(1))),

@@ -49,6 +49,8 @@ pub(crate) enum Flaw {
     OneEventId,
     /// Units that came back stay sold.
     KeepsReturnedUnits,
+    /// Units that are drawn from a pool stay in it.
+    ForgetsDraws,
     /// Units that are sold can be reserved.
     FreesUnitsAtConfirm,
     /// A record that is created again begins with version 1 again.
@@ -59,7 +61,7 @@ pub(crate) enum Flaw {
 
 impl Flaw {
     /// Every flaw with a case that it must fail.
-    pub(crate) const CAUGHT_BY: [(Self, &'static str); 26] = [
+    pub(crate) const CAUGHT_BY: [(Self, &'static str); 27] = [
         (Self::ForgetsKeysOnRestart, "a retried reserve returns the same reservation, over restarts"),
         (Self::ForgetsPausesOnRestart, "the pause of a location stops its sales and no others"),
         (
@@ -95,6 +97,10 @@ impl Flaw {
         (Self::WritesReplays, "a refusal, a replay and a command without effect write no event"),
         (Self::OneEventId, "event positions are dense from 1, over restarts"),
         (Self::KeepsReturnedUnits, "returned units with ids are sold again"),
+        (
+            Self::ForgetsDraws,
+            "a pool is drawn from by name only, and its units stay set aside over a restart",
+        ),
         (Self::FreesUnitsAtConfirm, "a sold unit can't be reserved, over restarts"),
         (
             Self::ForgetsVersionsOfDeletedRecords,

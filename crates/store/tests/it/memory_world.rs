@@ -4,9 +4,10 @@
 use crate::flaw::Flaw;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stockhold_domain::{
-    Basket, Command, Effects, Envelope, Event, EventId, Fingerprint, Hold, HoldChange, HoldLimits, Instant,
-    Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Outcome, Pool, Record, RecordKey, Rejection,
-    RequestedLine, ReservationId, State, Status, Transition, UnitStatus, decide,
+    Basket, BasketLine, Command, CounterKey, Effects, Envelope, Event, EventId, Fingerprint, Hold,
+    HoldChange, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LimitCounter, LimitSet,
+    Lookup, NotLoaded, Outcome, Record, RecordKey, Rejection, RequestedLine, ReservationId, State, Status,
+    Transition, UnitIndex, UnitStatus, decide,
 };
 use stockhold_store::conformance::{START, World};
 use stockhold_store::model::{self, NaiveState};
@@ -148,11 +149,12 @@ impl MemoryWorld {
         match &mut envelope.command {
             Command::Reserve(reserve) => {
                 let bent = |(n, want): (usize, &RequestedLine)| {
-                    let item = self.bent_key(&want.item);
-                    (RequestedLine { item, quantity: want.quantity }, reserve.basket.selection(n).cloned())
+                    let line = RequestedLine { item: self.bent_key(&want.item), quantity: want.quantity };
+                    let selection = reserve.basket.selection(n).cloned();
+                    BasketLine { line, selection, source: reserve.basket.source(n).cloned() }
                 };
                 let wants = reserve.basket.lines().iter().enumerate().map(bent).collect();
-                reserve.basket = Basket::with_selections(wants).unwrap();
+                reserve.basket = Basket::with_sources(wants).unwrap();
             }
             Command::SetStock(set) => set.item = self.bent_key(&set.item),
             _ => {}
@@ -265,9 +267,14 @@ impl World for MemoryWorld {
         Ok(match query {
             Query::Items(keys) => QueryResult::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
             Query::Reservation(id) => QueryResult::Reservation(self.shown_hold(id)),
-            Query::Unit { item, unit } => {
-                QueryResult::Unit(self.state.state.pools.get(&item).and_then(|pool| pool.get(&unit)).cloned())
-            }
+            Query::Unit { item, unit } => QueryResult::Unit(
+                self.state
+                    .state
+                    .unit_indexes
+                    .get(&item)
+                    .and_then(|unit_index| unit_index.get(&unit))
+                    .cloned(),
+            ),
             Query::UnitHistory { item, unit } => {
                 let mut history = UnitHistory::new(&item, &unit);
                 rows.into_iter().rev().for_each(|row| history.add_older(row));
@@ -297,10 +304,10 @@ impl Shown {
             self.flaw == Some(Flaw::FreesUnitsAtConfirm) && *change == HoldChange::Confirmed,
         );
         for line in hold.lines.iter().filter(|_| kept || freed) {
-            let Some(pool) = self.state.pools.get_mut(&line.item) else { continue };
+            let Some(unit_index) = self.state.unit_indexes.get_mut(&line.item) else { continue };
             for unit in line.units() {
                 let status = if kept { UnitStatus::Sold(hold.id) } else { UnitStatus::Available };
-                pool.set(&unit.id, status, unit.version);
+                unit_index.set(&unit.id, status, unit.version, unit.pool.as_ref());
             }
         }
     }
@@ -350,17 +357,41 @@ impl State for Shown {
         found.earliest(item)
     }
 
+    fn earliest_release(&self) -> Result<Option<(Instant, ItemKey)>, NotLoaded> {
+        self.state.earliest_release()
+    }
+
+    fn limits(&self) -> Result<&LimitSet, NotLoaded> {
+        self.state.limits()
+    }
+
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded> {
+        self.state.counter(key)
+    }
+
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
+        self.state.earliest_counted(key)
+    }
+
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
         self.state.record(key)
     }
 
-    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
-        self.state.pool(item)
+    fn unit_index(&self, item: &ItemKey) -> Lookup<'_, UnitIndex> {
+        self.state.unit_index(item)
     }
 
     fn apply(&mut self, event: &Event) {
         let before = self.flawed_record(event);
+        let items = (self.flaw == Some(Flaw::ForgetsDraws)).then(|| self.state.items.clone());
         self.state.apply(event);
+        for item in items.into_iter().flatten().map(|(_, item)| item) {
+            if let (Transition::Hold { .. }, Some(after)) =
+                (&event.transition, self.state.items.get_mut(&item.key))
+            {
+                after.pools = item.pools;
+            }
+        }
         if let Some(key) = before {
             self.state.records.remove(&key);
         }

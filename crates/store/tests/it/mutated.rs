@@ -23,7 +23,7 @@ fn bytes<T>(all: &[T], put: fn(&mut Vec<u8>, &T)) -> Vec<Vec<u8>> {
 
 #[test]
 fn records_are_read_or_refused_and_have_one_form() {
-    let (mut context, mut random, mut state) = (OpContext::new(3, ""), Random::new(3), NaiveState::default());
+    let (mut context, mut random, mut state) = (OpContext::new(4, ""), Random::new(4), NaiveState::default());
     let mut effects = Effects::default();
     let stock = (0..3).map(|item| {
         let (safety_stock, default_ttl, max_hold, expected) = (None, None, None, None);
