@@ -89,6 +89,7 @@ fn label(text: &str) -> Label {
 
 fn reserve(item: &ItemKey, quantity: u64, choice: Option<UnitSelection>) -> Command {
     Command::Reserve(Reserve {
+        override_limits: false,
         basket: Basket::with_selections(vec![(RequestedLine { item: item.clone(), quantity }, choice)])
             .unwrap(),
         ttl: None,
@@ -105,6 +106,7 @@ fn set(item: &ItemKey, total_units: Option<u64>, mode: Mode) -> Command {
         mode: Some(mode),
         safety_stock: None,
         oversell_allowance: None,
+        gated: Patch::Keep,
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,

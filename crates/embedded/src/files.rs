@@ -4,6 +4,12 @@
 pub const LOG: &str = "log.db";
 /// The index, which is derived from the log.
 pub const INDEX: &str = "index.db";
+/// A copy of the base that becomes the index, while a start makes it.
+pub const INDEX_COPY: &str = "index.db.new";
+/// The base: the state after the events that were archived. It exists once events have left the log.
+pub const BASE: &str = "base.db";
+/// A copy of a base that a backup makes.
+pub const BASE_COPY: &str = "base.db.new";
 /// The sync marker: the newest batch that was synced. It detects a log that lost its end.
 pub const SYNC_MARKER: &str = "acked";
 /// Exists while a backup writes into the directory, and after a backup that was interrupted.

@@ -17,6 +17,7 @@ mod error;
 pub mod files;
 mod limits;
 
+mod base;
 mod engine;
 mod index;
 mod log;
@@ -35,7 +36,8 @@ pub use store::{EmbeddedStore, Options};
 pub use testing::parsers;
 #[cfg(feature = "stepped")]
 pub use testing::stepped;
+pub use tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, ReadPosition, archive};
 pub use tools::backup::{BackupSummary, backup};
 pub use tools::export::export_log;
 pub use tools::inspect::{Inspection, LogStatus, inspect};
-pub use tools::verify::{VerifyReport, verify};
+pub use tools::verify::{VerifyReport, verify, verify_with_archive};

@@ -6,6 +6,7 @@ use crate::files;
 use crate::index::Index;
 use crate::limits;
 use crate::log::Log;
+use crate::start::data_dir::DirectoryLock;
 use crate::start::recover::{RecoveredStore, recover};
 use crate::threads::checkpointer::LogCheckpointer;
 use crate::threads::committer::{Committer, deliver_answers};
@@ -15,7 +16,6 @@ use crate::threads::lists::ListReader;
 use crate::threads::reader;
 use crate::threads::shared::{Queues, Shared};
 use std::fmt;
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -84,15 +84,16 @@ pub struct EmbeddedStore {
     indexer: Option<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
     to_indexer: Arc<Mailbox>,
-    _lock: File,
+    _lock: DirectoryLock,
 }
 
 impl EmbeddedStore {
     /// Opens a data directory, creates it if it does not exist, and starts the threads.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
-        let RecoveredStore { lock, log, marker, backlog, memory, published, head } =
+        let RecoveredStore { lock, log, marker, mut backlog, memory, published, head } =
             recover(dir, retire_before, options.wal_preallocation, &options.start_progress)?;
+        backlog.index.promise_key_retention(options.key_retention);
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::QUERY_QUEUE);
         let shared = Arc::new(Shared::new(

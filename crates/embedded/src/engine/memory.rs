@@ -3,18 +3,20 @@
 //! index.
 
 use crate::engine::active::{ActiveHolds, DeadlinesByItem, EarliestDeadlines, ItemDeadlines};
+use crate::engine::counted_due::CountedDue;
 use crate::engine::recent_keys::{KeyMap, RecentKeys};
 use crate::index::filter::{BloomFilter, KeyProbe};
 use foldhash::fast::RandomState;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup, NotLoaded, Pool, Record,
-    RecordKey, RecordKind, ReservationId, Resource, Scope, State, Status, StockChange, Transition, Unit,
+    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, LimitCounter,
+    LimitCounters, LimitSet, Lookup, NotLoaded, Pools, Record, RecordKey, RecordKind, ReservationId,
+    Resource, Scope, State, Status, StockChange, Transition, Unit, UnitIndex,
 };
-use stockhold_store::Pauses;
+use stockhold_store::{LimitUsage, Pauses, UsageRequest};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -29,6 +31,12 @@ pub(crate) struct Memory {
     paused_locations: HashSet<Box<str>, RandomState>,
     /// All records, deleted ones included.
     records: BTreeMap<RecordKey, Record>,
+    /// All limits, deleted ones included.
+    limits: LimitSet,
+    counters: LimitCounters,
+    counted_due: CountedDue,
+    /// The items with pools that are to be released, by the earliest time of each.
+    releases: BTreeSet<(Instant, ItemKey)>,
 
     /// The number of the batch that is being decided.
     batch: u64,
@@ -50,7 +58,7 @@ struct ItemSlot {
     item: Item,
     deadlines: ItemDeadlines,
     /// The units of the item, if it has units with ids.
-    pool: Option<Box<Pool>>,
+    unit_index: Option<Box<UnitIndex>>,
 }
 
 /// Records that a reader found in the index, each with the batch up to which the index was complete at that time.
@@ -74,18 +82,44 @@ impl Memory {
     }
 
     pub(crate) fn put_item(&mut self, item: Item) {
+        let due = item.pools.release_due_at();
+        let known = self.items.get(&item.key).and_then(|slot| slot.item.pools.release_due_at());
+        self.move_release(&item.key, known, due);
         match self.items.entry(item.key.clone()) {
             Entry::Occupied(mut slot) => slot.get_mut().item = item,
             Entry::Vacant(place) => {
-                place.insert(Box::new(ItemSlot { item, deadlines: ItemDeadlines::default(), pool: None }));
+                place.insert(Box::new(ItemSlot {
+                    item,
+                    deadlines: ItemDeadlines::default(),
+                    unit_index: None,
+                }));
             }
         }
+    }
+
+    fn move_release(&mut self, key: &ItemKey, before: Option<Instant>, after: Option<Instant>) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.releases.remove(&(before, key.clone()));
+        }
+        if let Some(after) = after {
+            self.releases.insert((after, key.clone()));
+        }
+    }
+
+    fn put_pools(&mut self, key: &ItemKey, pools: &Pools) {
+        let Some(slot) = self.items.get_mut(key) else { return };
+        let before = slot.item.pools.release_due_at();
+        slot.item.pools = pools.clone();
+        self.move_release(key, before, pools.release_due_at());
     }
 
     /// Adds new units to an item.
     pub(crate) fn put_units(&mut self, item: &ItemKey, units: Vec<Unit>) {
         if let Some(slot) = self.items.get_mut(item) {
-            slot.pool.get_or_insert_default().add(units);
+            slot.unit_index.get_or_insert_default().add(units);
         }
     }
 
@@ -105,6 +139,7 @@ impl Memory {
         let mut deadlines = DeadlinesByItem::default();
         for hold in &holds {
             deadlines.add(hold);
+            self.counted_due.insert(hold);
         }
         self.active.insert_all(holds);
         for (key, all) in deadlines.into_items() {
@@ -141,6 +176,40 @@ impl Memory {
 
     pub(crate) fn put_record(&mut self, record: Record) {
         self.records.insert(record.key.clone(), record);
+    }
+
+    /// Puts the limits and counters of a start.
+    pub(crate) fn put_limits(&mut self, limits: Vec<Limit>, counters: Vec<(CounterKey, LimitCounter)>) {
+        for limit in limits {
+            self.limits.put(limit);
+        }
+        for (key, counter) in counters {
+            self.counters.put(key, counter);
+        }
+    }
+
+    /// All limits, deleted ones included, and all counters that are not at 0.
+    #[cfg(feature = "stepped")]
+    pub(crate) fn all_limits(&self) -> (Vec<Limit>, Vec<(CounterKey, LimitCounter)>) {
+        (self.limits.iter().cloned().collect(), self.counters.iter().collect())
+    }
+
+    /// A page of the limits that are not deleted.
+    pub(crate) fn limit_page(&self, after: Option<&Label>, limit: usize) -> Vec<Limit> {
+        let here = self.limits.iter().filter(|one| one.terms.is_some());
+        here.filter(|one| after.is_none_or(|after| one.id > *after)).take(limit).cloned().collect()
+    }
+
+    /// What a limit counts.
+    pub(crate) fn limit_usage(&self, request: &UsageRequest) -> Option<LimitUsage> {
+        request.usage(&self.limits, &self.counters)
+    }
+
+    /// All records of a kind that are not deleted.
+    pub(crate) fn records_of(&self, kind: RecordKind) -> Vec<Record> {
+        let of_kind =
+            self.records.values().filter(|record| record.key.kind == kind && record.value.is_some());
+        of_kind.cloned().collect()
     }
 
     /// A page of the records of a kind that are not deleted.
@@ -206,6 +275,7 @@ impl Memory {
     }
 
     fn put_deadline(&mut self, hold: &Hold) {
+        self.counted_due.insert(hold);
         for line in &*hold.lines {
             if let Some(slot) = self.items.get_mut(&line.item) {
                 self.earliest.insert(hold, &line.item, &mut slot.deadlines);
@@ -214,6 +284,7 @@ impl Memory {
     }
 
     fn drop_deadline(&mut self, hold: &Hold) {
+        self.counted_due.remove(hold);
         for line in &*hold.lines {
             if let Some(slot) = self.items.get_mut(&line.item) {
                 self.earliest.remove(hold, &line.item, &mut slot.deadlines);
@@ -277,29 +348,56 @@ impl State for Memory {
         })
     }
 
+    fn earliest_release(&self) -> Result<Option<(Instant, ItemKey)>, NotLoaded> {
+        Ok(self.releases.first().cloned())
+    }
+
+    fn limits(&self) -> Result<&LimitSet, NotLoaded> {
+        Ok(&self.limits)
+    }
+
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded> {
+        Ok(self.counters.get(key))
+    }
+
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<(Instant, ReservationId)>, NotLoaded> {
+        Ok(self.counted_due.earliest(key))
+    }
+
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
         Ok(self.records.get(key))
     }
 
-    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
-        Ok(self.items.get(item).and_then(|slot| slot.pool.as_deref()))
+    fn unit_index(&self, item: &ItemKey) -> Lookup<'_, UnitIndex> {
+        Ok(self.items.get(item).and_then(|slot| slot.unit_index.as_deref()))
     }
 
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { change, hold, figures } => {
+            Transition::Hold { change, hold, figures, limits } => {
+                for (key, counter) in limits.iter().flat_map(|limits| &*limits.counters) {
+                    self.counters.put(key.clone(), *counter);
+                }
                 for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                     if let Some(slot) = self.items.get_mut(&line.item) {
                         slot.item.figures = *figures;
-                        if let (Some(_), Some(pool)) = (&line.units, &mut slot.pool) {
-                            pool.apply(change, hold, line, number);
+                        if let (Some(_), Some(unit_index)) = (&line.units, &mut slot.unit_index) {
+                            unit_index.apply(change, hold, line, number);
                         }
+                    }
+                }
+                for moved in limits.iter().flat_map(|effects| &*effects.pools) {
+                    let line = usize::try_from(moved.line).ok().and_then(|line| hold.lines.get(line));
+                    if let Some(line) = line {
+                        self.put_pools(&line.item, &moved.pools);
                     }
                 }
                 self.apply_hold(hold.without_removed_lines(), change.status_before().is_none());
             }
             Transition::Stock { change: StockChange::Deleted, item } => {
-                self.items.remove(&item.key);
+                let gone = self.items.remove(&item.key);
+                let due = gone.and_then(|slot| slot.item.pools.release_due_at());
+                self.move_release(&item.key, due, None);
             }
             Transition::Stock { change, item } => {
                 self.put_item(item.clone());
@@ -307,11 +405,22 @@ impl State for Memory {
                     StockChange::UnitsAdded(units) => self.put_units(&item.key, units.to_vec()),
                     StockChange::UnitsRetired(units) => {
                         let slot = self.items.get_mut(&item.key);
-                        if let Some(pool) = slot.and_then(|slot| slot.pool.as_deref_mut()) {
-                            units.iter().for_each(|unit| pool.retire(unit));
+                        if let Some(unit_index) = slot.and_then(|slot| slot.unit_index.as_deref_mut()) {
+                            units.iter().for_each(|unit| unit_index.retire(unit));
                         }
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
+                    StockChange::UnitsPooled { pool, units } => {
+                        let slot = self.items.get_mut(&item.key);
+                        if let Some(unit_index) = slot.and_then(|slot| slot.unit_index.as_deref_mut()) {
+                            unit_index.set_pool(units, pool.as_ref());
+                        }
+                    }
+                    StockChange::Set
+                    | StockChange::Adjusted { .. }
+                    | StockChange::Deleted
+                    | StockChange::PoolSet { .. }
+                    | StockChange::PoolDeleted { .. }
+                    | StockChange::PoolReleased { .. } => {}
                 }
             }
             Transition::Sale { scope, paused, .. } => match scope {
@@ -323,6 +432,10 @@ impl State for Memory {
                     }
                 }
             },
+            Transition::Limit { limit } => {
+                self.counters.on_change(limit);
+                self.limits.put(limit.clone());
+            }
             Transition::Record { record, .. } => self.put_record(record.clone()),
         }
     }

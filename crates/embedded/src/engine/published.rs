@@ -117,13 +117,18 @@ impl PublishedItems {
         let mut last: Option<(&ItemKey, Arc<Mutex<Item>>)> = None;
         for event in events {
             match &event.transition {
-                Transition::Hold { hold, figures, .. } => {
-                    for (line, figures) in hold.lines.iter().zip(figures) {
+                Transition::Hold { hold, figures, limits, .. } => {
+                    for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                         if last.as_ref().is_none_or(|(key, _)| *key != &line.item) {
                             last = self.slot(&line.item).map(|slot| (&line.item, slot));
                         }
                         if let Some((_, slot)) = &last {
-                            slot.lock().unwrap_or_else(PoisonError::into_inner).figures = *figures;
+                            let mut item = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                            item.figures = *figures;
+                            if let Some(pools) = limits.as_ref().and_then(|effects| effects.pools_of(number))
+                            {
+                                item.pools = pools.clone();
+                            }
                         }
                     }
                 }
@@ -135,7 +140,7 @@ impl PublishedItems {
                 Transition::Sale { scope: Scope::Item(key), paused, .. } => {
                     self.update(key, |item| item.paused = *paused);
                 }
-                Transition::Sale { .. } | Transition::Record { .. } => {}
+                Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => {}
             }
         }
     }

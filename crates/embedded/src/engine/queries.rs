@@ -1,7 +1,7 @@
 //! Queries that are answered from memory: items, reservations, units with ids, records.
 
 use crate::engine::memory::Memory;
-use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, Pool, State};
+use stockhold_domain::{Item, ItemKey, Mode, NotLoaded, State, UnitIndex};
 use stockhold_store::{Answer, Failure, Query, QueryResult, SeatMap};
 
 /// Answers a query from memory.
@@ -20,16 +20,18 @@ pub(crate) fn answer_from_memory(
         }
         Query::Pauses => QueryResult::Pauses(memory.pauses()),
         Query::Units(filter) => {
-            let page = |pool: Option<&Pool>| pool.map(|pool| filter.page(pool)).unwrap_or_default();
-            QueryResult::Units(item_units(memory, &filter.item)?.map(|(_, pool)| page(pool)))
+            let page = |unit_index: Option<&UnitIndex>| {
+                unit_index.map(|unit_index| filter.page(unit_index)).unwrap_or_default()
+            };
+            QueryResult::Units(item_units(memory, &filter.item)?.map(|(_, unit_index)| page(unit_index)))
         }
         Query::Unit { item, unit } => {
-            QueryResult::Unit(memory.pool(item)?.and_then(|pool| pool.get(unit)).cloned())
+            QueryResult::Unit(memory.unit_index(item)?.and_then(|unit_index| unit_index.get(unit)).cloned())
         }
         Query::SeatMap { item, layout } => {
-            let none = Pool::default();
-            let map = |(item, pool): (&Item, Option<&Pool>)| {
-                Box::new(SeatMap::of(item, pool.unwrap_or(&none), *layout))
+            let none = UnitIndex::default();
+            let map = |(item, unit_index): (&Item, Option<&UnitIndex>)| {
+                Box::new(SeatMap::of(item, unit_index.unwrap_or(&none), *layout))
             };
             QueryResult::SeatMap(item_units(memory, item)?.map(map))
         }
@@ -39,6 +41,11 @@ pub(crate) fn answer_from_memory(
         Query::Records { kind, after, limit } => {
             QueryResult::Records(memory.record_page(*kind, after.as_ref(), *limit))
         }
+        Query::Limit(id) => {
+            QueryResult::Limit(memory.limits()?.get(id).filter(|limit| limit.terms.is_some()).cloned())
+        }
+        Query::Limits { after, limit } => QueryResult::Limits(memory.limit_page(after.as_ref(), *limit)),
+        Query::LimitUsage(request) => QueryResult::LimitUsage(memory.limit_usage(request)),
         Query::ItemPage(_)
         | Query::Reservations(_)
         | Query::History(_)
@@ -54,7 +61,7 @@ pub(crate) fn answer_from_memory(
 fn item_units<'m>(
     memory: &'m Memory,
     key: &ItemKey,
-) -> Result<Option<(&'m Item, Option<&'m Pool>)>, NotLoaded> {
+) -> Result<Option<(&'m Item, Option<&'m UnitIndex>)>, NotLoaded> {
     let Some(item) = memory.item(key)?.filter(|item| item.mode == Mode::Units) else { return Ok(None) };
-    Ok(Some((item, memory.pool(key)?)))
+    Ok(Some((item, memory.unit_index(key)?)))
 }

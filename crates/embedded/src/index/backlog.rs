@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::{
-    Hold, Item, ItemKey, KeyRecord, Record, RecordKey, ReservationId, Scope, Status, Transition,
+    CounterKey, Hold, Item, ItemKey, KeyRecord, Label, Limit, LimitCounter, Record, RecordKey, ReservationId,
+    Scope, Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -275,6 +276,10 @@ pub(crate) struct EventFold {
     closed: LatestByReservation<Hold>,
     /// The records that changed, as the last event left them.
     records: BTreeMap<RecordKey, Record>,
+    /// The limits that changed.
+    limits: BTreeMap<Label, Limit>,
+    /// The counters that changed, of the latest generations of their limits.
+    counters: BTreeMap<CounterKey, LimitCounter>,
 }
 
 impl EventFold {
@@ -283,7 +288,10 @@ impl EventFold {
         self.weight += 1 + transition.weight();
         units::fold(&mut self.units, &transition);
         match transition {
-            Transition::Hold { change, hold, .. } => {
+            Transition::Hold { change, hold, limits, .. } => {
+                if let Some(effects) = limits {
+                    self.counters.extend(effects.counters);
+                }
                 for line in &*hold.lines {
                     self.item(&line.item);
                 }
@@ -299,6 +307,11 @@ impl EventFold {
                 }
                 Scope::Item(key) => self.item(&key),
             },
+            Transition::Limit { limit } => {
+                let is_over = |key: &CounterKey| limit.terms.is_none() || key.generation != limit.generation;
+                self.counters.retain(|key, _| key.limit != limit.id || !is_over(key));
+                self.limits.insert(limit.id.clone(), limit);
+            }
             Transition::Record { record, .. } => {
                 self.records.insert(record.key.clone(), record);
             }
@@ -334,7 +347,8 @@ impl EventFold {
     /// newer than the chunk. That is harmless, because the events that a start applies on top carry the state after the
     /// event.
     pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
-        let Self { events, weight, items, pauses, units, active, ended, closed, records } = self;
+        let Self { events, weight, items, pauses, units, active, ended, closed, records, limits, counters } =
+            self;
         (*events, *weight) = (0, 0);
         for key in items.drain() {
             match item(&key) {
@@ -347,6 +361,8 @@ impl EventFold {
         chunk.ended.append(ended);
         chunk.closed.extend(closed.drain());
         chunk.records.extend(mem::take(records).into_values());
+        chunk.limits.limits.extend(mem::take(limits).into_values());
+        chunk.limits.counters.extend(mem::take(counters));
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }

@@ -1,5 +1,6 @@
 //! The folded changes of some batches. The index writes them in one transaction.
 
+use crate::index::limits::LimitChanges;
 use crate::index::units;
 use stockhold_domain::{Hold, Item, ItemKey, Label, Record, ReservationId};
 
@@ -21,20 +22,38 @@ pub(crate) struct Chunk {
     pub(crate) ended: Vec<ReservationId>,
     /// Closed reservations.
     pub(crate) closed: Vec<Hold>,
+    /// Closed reservations that are to be deleted, because they are archived.
+    pub(crate) archived: Vec<ReservationId>,
     /// The records that changed, sorted like the table.
     pub(crate) records: Vec<Record>,
+    /// The limits and counters that changed.
+    pub(crate) limits: LimitChanges,
 }
 
 impl Chunk {
     /// Removes the content and keeps the buffers.
     pub(crate) fn clear(&mut self) {
-        let Self { items, deleted_items, pauses, units, opened, moved, ended, closed, records } = self;
+        let Self {
+            items,
+            deleted_items,
+            pauses,
+            units,
+            opened,
+            moved,
+            ended,
+            closed,
+            archived,
+            records,
+            limits,
+        } = self;
         items.clear();
         deleted_items.clear();
         pauses.clear();
         units.clear();
         ended.clear();
+        archived.clear();
         records.clear();
+        limits.clear();
         [opened, moved, closed].into_iter().for_each(Vec::clear);
     }
 }

@@ -5,9 +5,11 @@
 pub(crate) mod backlog;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
+pub(crate) mod closed;
 pub(crate) mod filter;
 pub(crate) mod item_key_interner;
 pub(crate) mod keys;
+pub(crate) mod limits;
 pub(crate) mod postings;
 pub(crate) mod records;
 pub(crate) mod runs;
@@ -15,10 +17,11 @@ pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
 
-use self::checksum::{TableTotals, check_neighbours, check_totals, row_sum, row_sum_of};
+use self::checksum::{TableTotals, check_totals, row_sum, row_sum_of};
 use self::chunk::Chunk;
 use self::item_key_interner::ItemKeyInterner;
 use self::keys::KeyRuns;
+use self::limits::LimitTotals;
 use self::postings::{Posting, PostingRuns};
 use self::runs::{RetiredRuns, Run, RunKind, RunMerge};
 use self::segments::{SegmentTotals, Segments};
@@ -31,6 +34,7 @@ use crate::log::{check_format, open_reader, open_sqlite};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, ReservationId, Settings};
 use stockhold_store::codec::{self, KnownKeys, Reader};
 use stockhold_store::fault;
@@ -68,6 +72,10 @@ pub(crate) struct IndexState {
     pub(crate) keyed: u64,
     /// Keys that were used before this time may be dropped, because their retention is over.
     pub(crate) dropped_before: Instant,
+    /// The batch up to which the index has let go of what was archived.
+    pub(crate) archived: u64,
+    /// The longest retention of keys that a server promised, in microseconds. Nothing younger may be archived.
+    pub(crate) key_retention_micros: u64,
     /// The key of the hashes of terms.
     pub(crate) term_hash_key: u128,
     pub(crate) items: TableTotals,
@@ -75,6 +83,7 @@ pub(crate) struct IndexState {
     pub(crate) closed: TableTotals,
     pub(crate) units: TableTotals,
     pub(crate) records: TableTotals,
+    pub(crate) limits: LimitTotals,
     pub(crate) active: SegmentTotals,
 }
 
@@ -161,6 +170,7 @@ impl Index {
             segments::SCHEMA,
             units::SCHEMA,
             records::SCHEMA,
+            limits::SCHEMA,
             &runs::schema::<KeyRuns>(),
             &runs::schema::<PostingRuns>(),
         ]
@@ -221,11 +231,17 @@ impl Index {
 
     /// Writes a chunk, and the last batch of the chunk with its checksum. No key up to batch `keyed` waits to be
     /// written.
-    pub(crate) fn write(
+    pub(crate) fn write(&mut self, chunk: &Chunk, reached: (u64, u32), keyed: u64) -> rusqlite::Result<()> {
+        self.write_with(chunk, reached, keyed, |_| Ok(()))
+    }
+
+    /// Like [`Index::write`], and `more` writes other tables in the same transaction.
+    pub(crate) fn write_with(
         &mut self,
         chunk: &Chunk,
         (indexed, indexed_sum): (u64, u32),
         keyed: u64,
+        more: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         let keyed = keyed.max(self.state.keyed);
         let mut state = IndexState { indexed, indexed_sum, keyed, ..self.state };
@@ -237,17 +253,31 @@ impl Index {
         write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
         units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
         records::write(&write, &chunk.records, &mut state.records, &mut throttle)?;
+        limits::write(&write, &chunk.limits, &mut state.limits, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
-        write_closed(&write, &chunk.closed, &mut state.closed, &mut throttle)?;
+        closed::write(&write, &chunk.closed, &mut state.closed, &mut throttle)?;
+        closed::delete(&write, &chunk.archived, &mut state.closed)?;
         write_state(&write, state)?;
+        more(&write)?;
         fault!("index.written" => injected_error());
         write.commit()?;
         fault!("index.committed" => injected_error());
         self.segments.committed();
         self.state = state;
         Ok(())
+    }
+
+    /// Notes the retention of keys that a server promises. It is written with the next change.
+    pub(crate) fn promise_key_retention(&mut self, retention: Duration) {
+        let micros = u64::try_from(retention.as_micros()).unwrap_or(u64::MAX);
+        self.state.key_retention_micros = self.state.key_retention_micros.max(micros);
+    }
+
+    /// The longest retention of keys that a server has promised.
+    pub(crate) fn promised_key_retention(&self) -> Duration {
+        Duration::from_micros(self.state.key_retention_micros)
     }
 
     /// Writes a run of keys and a run of postings, and the batch up to which both are now complete.
@@ -267,7 +297,7 @@ impl Index {
         let postings = if postings.is_empty() {
             None
         } else {
-            Some(postings::write_run(&write, postings, self.throttle.clone())?)
+            Some(postings::write_run(&write, postings, keyed, self.throttle.clone())?)
         };
         write_state(&write, state)?;
         fault!("runs.written" => injected_error());
@@ -275,6 +305,24 @@ impl Index {
         fault!("runs.committed" => injected_error());
         self.keys.all.extend(keys);
         self.postings.all.extend(postings);
+        self.state = state;
+        Ok(())
+    }
+
+    /// Lets go of these closed reservations, and of keys that were used before `dropped_before`. They were archived with the
+    /// batches up to `archived`.
+    pub(crate) fn forget_archived(
+        &mut self,
+        closed: &[ReservationId],
+        archived: u64,
+        dropped_before: Instant,
+    ) -> rusqlite::Result<()> {
+        let dropped_before = dropped_before.max(self.state.dropped_before);
+        let mut state = IndexState { dropped_before, archived, ..self.state };
+        let write = self.db.transaction()?;
+        closed::delete(&write, closed, &mut state.closed)?;
+        write_state(&write, state)?;
+        write.commit()?;
         self.state = state;
         Ok(())
     }
@@ -288,11 +336,12 @@ impl Index {
         (keys, postings): (usize, usize),
     ) -> rusqlite::Result<bool> {
         let throttle = self.throttle.clone();
-        // Postings are kept as long as the log, which is never trimmed.
+        // Postings are kept as long as their batches.
+        let archived = self.state.archived.cast_signed();
         fault!("runs.tending" => injected_error());
         self.postings.compact::<PostingRuns>(
             &mut self.db,
-            i64::MIN,
+            archived,
             may_merge,
             postings,
             throttle.clone(),
@@ -345,6 +394,8 @@ pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
         u32::try_from(next()?).map_err(|_| IndexError::Damaged("its state is no state".to_owned()))?;
     state.keyed = next()?;
     state.dropped_before = Instant::from_micros(next()?.cast_signed());
+    state.archived = next()?;
+    state.key_retention_micros = next()?;
     state.term_hash_key = reader.u128()?;
     let mut next = || reader.u64();
     let active = &mut state.active;
@@ -354,6 +405,8 @@ pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
         &mut state.closed,
         &mut state.units,
         &mut state.records,
+        &mut state.limits.limits,
+        &mut state.limits.counters,
         &mut active.segments,
         &mut active.ended,
     ] {
@@ -372,20 +425,26 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         indexed_sum,
         keyed,
         dropped_before,
+        archived,
+        key_retention_micros,
         term_hash_key,
         items,
         pauses,
         closed,
         units,
         records,
+        limits,
         active,
     } = state;
     let mut data = Vec::new();
-    for number in [indexed, u64::from(indexed_sum), keyed, dropped_before.micros().cast_unsigned()] {
+    let dropped_before = dropped_before.micros().cast_unsigned();
+    for number in [indexed, u64::from(indexed_sum), keyed, dropped_before, archived, key_retention_micros] {
         codec::put_u64(&mut data, number);
     }
     data.extend(term_hash_key.to_be_bytes());
-    for TableTotals { rows, sums } in [items, pauses, closed, units, records, active.segments, active.ended] {
+    for TableTotals { rows, sums } in
+        [items, pauses, closed, units, records, limits.limits, limits.counters, active.segments, active.ended]
+    {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }
@@ -431,6 +490,25 @@ fn delete_items(db: &Connection, items: &[ItemKey], totals: &mut TableTotals) ->
         totals.replace(before, None);
     }
     Ok(())
+}
+
+/// Finds an item.
+pub(crate) fn find_item(db: &Connection, key: &ItemKey) -> Result<Option<Item>, IndexError> {
+    let (location, sku) = (key.location(), key.sku());
+    let row: Option<(Vec<u8>, u32)> = db
+        .prepare_cached("SELECT data, sum FROM items WHERE location = ?1 AND sku = ?2")?
+        .query_row([location, sku], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((data, sum)) = row else { return Ok(None) };
+    if item_row_sum(location, sku, &data) != sum {
+        return Err(IndexError::Damaged(format!(
+            "the checksum of item {sku:?} at {location:?} does not fit"
+        )));
+    }
+    let mut reader = Reader::new(&data);
+    let item = codec::item(&mut reader)?;
+    reader.finish()?;
+    Ok(Some(item))
 }
 
 fn load_items(
@@ -505,86 +583,11 @@ fn load_pauses(db: &Connection, mut each: impl FnMut(&str)) -> Result<TableTotal
     Ok(totals)
 }
 
-fn write_closed(
-    db: &Connection,
-    holds: &[Hold],
-    totals: &mut TableTotals,
-    throttle: &mut WriteThrottle,
-) -> rusqlite::Result<()> {
-    let data = &mut Vec::new();
-    let mut find = db.prepare_cached("SELECT sum FROM closed WHERE id = ?1")?;
-    let mut add = db.prepare_cached("INSERT INTO closed (id, data, sum) VALUES (?1, ?2, ?3)")?;
-    let mut replace = db.prepare_cached("UPDATE closed SET data = ?2, sum = ?3 WHERE id = ?1")?;
-    for hold in holds {
-        let id = hold.id.as_u128().to_be_bytes();
-        data.clear();
-        codec::put_hold(data, hold);
-        let sum = row_sum(&id, data);
-        // A closed reservation changes only by a fulfilment, a return or a replacement. If another change ever occurred, the insert
-        // would fail and the totals would not count the reservation twice.
-        let moved = hold.lines.iter().any(|line| line.returned > 0 || line.fulfilled > 0);
-        let may_be_there = moved || hold.details().replaced_by.is_some();
-        let before = if may_be_there { find.query_row([id], |row| row.get(0)).optional()? } else { None };
-        let put = if before.is_some() { &mut replace } else { &mut add };
-        put.execute(params![id, &*data, sum])?;
-        totals.replace(before, Some(sum));
-        throttle.yield_point()?;
-    }
-    Ok(())
-}
-
-/// Calls back for every closed reservation after checking its row.
-pub(crate) fn load_closed(db: &Connection, mut each: impl FnMut(Hold)) -> Result<TableTotals, IndexError> {
-    let mut totals = TableTotals::default();
-    let mut statement = db.prepare("SELECT id, data, sum FROM closed")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let sum = row.get(2)?;
-        each(decode_hold(row.get(0)?, row.get_ref(1)?.as_blob().unwrap_or_default(), sum)?);
-        totals.replace(None, Some(sum));
-    }
-    Ok(totals)
-}
-
-pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, IndexError> {
-    if row_sum(&id, data) != sum {
-        let id = ReservationId::from_u128(u128::from_be_bytes(id));
-        return Err(IndexError::Damaged(format!("the checksum of reservation {id} does not fit")));
-    }
-    let mut reader = Reader::new(data);
-    let hold = codec::hold(&mut reader)?;
-    reader.finish()?;
-    Ok(hold)
-}
-
-/// Finds a closed reservation. Also returns the batch up to which the index was complete.
-pub(crate) fn find_closed_hold(
-    db: &Connection,
-    id: ReservationId,
-) -> Result<(Option<Hold>, u64), IndexError> {
-    let read = db.unchecked_transaction()?;
-    let as_of = read_state(&read)?.indexed;
-    let key = id.as_u128().to_be_bytes();
-    let row: Option<(Vec<u8>, u32)> = read
-        .prepare_cached("SELECT data, sum FROM closed WHERE id = ?1")?
-        .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    match row {
-        Some((data, sum)) => Ok((Some(decode_hold(key, &data, sum)?), as_of)),
-        None => {
-            let around = [
-                "SELECT id, data, sum FROM closed WHERE id < ?1 ORDER BY id DESC LIMIT 1",
-                "SELECT id, data, sum FROM closed WHERE id > ?1 ORDER BY id LIMIT 1",
-            ];
-            check_neighbours(&read, &around, &[&key])?;
-            Ok((None, as_of))
-        }
-    }
-}
-
 /// Finds a used key. Also returns the batch up to which the index was complete.
 pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, u64), IndexError> {
     let read = db.unchecked_transaction()?;
-    let as_of = read_state(&read)?.keyed;
-    Ok((keys::find(&read, hash)?, as_of))
+    let state = read_state(&read)?;
+    let record = keys::find(&read, hash)?;
+    // The reservation of a key that was archived may be gone.
+    Ok((record.filter(|record| state.archived == 0 || record.at >= state.dropped_before), state.keyed))
 }

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use stockhold_domain::{
-    Event, ItemKey, Label, Pool, StockChange, Transition, Unit, UnitMove, UnitStatus, moved,
+    Event, ItemKey, Label, PooledUnit, StockChange, Transition, Unit, UnitIndex, UnitMove, UnitStatus, moved,
 };
 use stockhold_store::codec::{self, Reader};
 
@@ -24,8 +24,8 @@ pub(crate) const SCHEMA: &str = "
 pub(crate) enum UnitChange {
     /// It is new.
     Put(Unit),
-    /// It has another status, at this version.
-    Moved(UnitStatus, u64),
+    /// It has another status or another pool, at this version.
+    Moved(UnitStatus, u64, Option<Label>),
     /// It was retired.
     Removed,
 }
@@ -39,11 +39,13 @@ pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
                 for UnitMove { unit, after, .. } in moved(change, hold, line, number) {
-                    match changes.entry((line.item.clone(), unit.id.clone())).or_insert(UnitChange::Removed) {
-                        UnitChange::Put(known) => (known.status, known.version) = (after, unit.version),
-                        other => *other = UnitChange::Moved(after, unit.version),
-                    }
+                    move_unit(changes, &line.item, &unit.id, after, unit.version, unit.pool.as_ref());
                 }
+            }
+        }
+        Transition::Stock { change: StockChange::UnitsPooled { pool, units }, item } => {
+            for PooledUnit { id, version } in &**units {
+                move_unit(changes, &item.key, id, UnitStatus::Available, *version, pool.as_ref());
             }
         }
         Transition::Stock { change: StockChange::UnitsAdded(units), item } => {
@@ -56,35 +58,64 @@ pub(crate) fn fold(changes: &mut UnitChanges, transition: &Transition) {
                 changes.insert((item.key.clone(), unit.clone()), UnitChange::Removed);
             }
         }
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => {}
     }
 }
 
-/// Applies an event to pools, for a recount of all events.
-pub(crate) fn apply(pools: &mut HashMap<ItemKey, Pool, RandomState>, event: &Event) {
+fn move_unit(
+    changes: &mut UnitChanges,
+    item: &ItemKey,
+    id: &Label,
+    status: UnitStatus,
+    version: u64,
+    pool: Option<&Label>,
+) {
+    match changes.entry((item.clone(), id.clone())).or_insert(UnitChange::Removed) {
+        UnitChange::Put(known) => {
+            (known.status, known.version) = (status, version);
+            known.pool = pool.cloned();
+        }
+        other => *other = UnitChange::Moved(status, version, pool.cloned()),
+    }
+}
+
+/// Applies an event to unit indexes, for a recount of all events.
+pub(crate) fn apply(unit_indexes: &mut HashMap<ItemKey, UnitIndex, RandomState>, event: &Event) {
     match &event.transition {
         Transition::Hold { change, hold, .. } => {
             for (number, line) in hold.lines.iter().enumerate().filter(|(_, line)| line.units.is_some()) {
-                if let Some(pool) = pools.get_mut(&line.item) {
-                    pool.apply(change, hold, line, number);
+                if let Some(unit_index) = unit_indexes.get_mut(&line.item) {
+                    unit_index.apply(change, hold, line, number);
                 }
             }
         }
         Transition::Stock { change, item } => match change {
             StockChange::UnitsAdded(units) => {
-                pools.entry(item.key.clone()).or_default().add(units.to_vec());
+                unit_indexes.entry(item.key.clone()).or_default().add(units.to_vec());
             }
             StockChange::UnitsRetired(units) => {
-                if let Some(pool) = pools.get_mut(&item.key) {
-                    units.iter().for_each(|unit| pool.retire(unit));
+                if let Some(unit_index) = unit_indexes.get_mut(&item.key) {
+                    units.iter().for_each(|unit| unit_index.retire(unit));
+                }
+            }
+            StockChange::UnitsPooled { pool, units } => {
+                if let Some(unit_index) = unit_indexes.get_mut(&item.key) {
+                    unit_index.set_pool(units, pool.as_ref());
                 }
             }
             StockChange::Deleted => {
-                pools.remove(&item.key);
+                unit_indexes.remove(&item.key);
             }
-            StockChange::Set | StockChange::Adjusted { .. } => {}
+            StockChange::Set
+            | StockChange::Adjusted { .. }
+            | StockChange::PoolSet { .. }
+            | StockChange::PoolDeleted { .. }
+            | StockChange::PoolReleased { .. } => {}
         },
-        Transition::Sale { .. } | Transition::Record { .. } => {}
+        Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => {}
     }
 }
 
@@ -113,11 +144,12 @@ pub(crate) fn write(
         let before_sum = before.as_ref().map(|(_, sum)| *sum);
         let unit = match change {
             UnitChange::Put(unit) => unit.clone(),
-            UnitChange::Moved(status, version) => {
+            UnitChange::Moved(status, version, pool) => {
                 let (data, sum) = before.ok_or_else(|| {
                     IndexError::Damaged(format!("unit {id:?} of {item:?} has moved and is not there"))
                 })?;
-                Unit { status: *status, version: *version, ..read(key, &data, sum)? }
+                let pool = pool.clone();
+                Unit { status: *status, version: *version, pool, ..read(key, &data, sum)? }
             }
             UnitChange::Removed => {
                 remove.execute(key)?;

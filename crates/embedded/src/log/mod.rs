@@ -1,12 +1,15 @@
 //! `log.db`, the source of truth. It has one row per batch. A batch is appended and synced before any of its answers is
-//! delivered. Nothing here decides commands, and no row is ever updated or deleted.
+//! delivered. Nothing here decides commands, and no row is ever updated. Only rows that were archived are deleted.
 
 pub(crate) mod batch;
+pub(crate) mod start;
 pub(crate) mod sync_marker;
 pub(crate) mod wal;
 
 use self::batch::{Batch, BatchRow};
+use self::start::LogStart;
 use crate::error::OpenError;
+use crate::files;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, InterruptHandle, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
@@ -65,6 +68,7 @@ pub(crate) struct Log {
     db: Connection,
     file: PathBuf,
     bytes: Vec<u8>,
+    start: LogStart,
 }
 
 /// Opens a SQLite file of stockhold and checks its format. Creates the file with this page size if it does not exist.
@@ -130,23 +134,31 @@ impl Log {
     /// Opens the log for writing, and creates it if the directory is new.
     pub(crate) fn open(file: &Path) -> Result<Self, OpenError> {
         let db = open_sqlite(file, PAGE, (APPLICATION, FORMAT), SCHEMA, "FULL")?;
-        Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
+        Ok(Self { db, file: file.to_owned(), bytes: Vec::new(), start: start_of(file)? })
     }
 
     /// Opens the log for reading.
     pub(crate) fn open_reader(file: &Path) -> Result<Self, OpenError> {
         let db = open_reader(file)?;
-        Ok(Self { db, file: file.to_owned(), bytes: Vec::new() })
+        Ok(Self { db, file: file.to_owned(), bytes: Vec::new(), start: start_of(file)? })
     }
 
-    /// The number and the checksum of the last batch.
+    /// Where the log starts.
+    pub(crate) fn start(&self) -> &LogStart {
+        &self.start
+    }
+
+    /// The number and the checksum of the last batch, even if it was archived.
     pub(crate) fn last(&self) -> Result<Option<(u64, u32)>, OpenError> {
-        self.db
+        let LogHead { number, sum, .. } = self.start.head;
+        let last = self
+            .db
             .query_row("SELECT number, sum FROM batches ORDER BY number DESC LIMIT 1", [], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .optional()
-            .map_err(|error| OpenError::sqlite(&self.file, "reading the last batch", error))
+            .map_err(|error| OpenError::sqlite(&self.file, "reading the last batch", error))?;
+        Ok(last.or((number > 0).then_some((number, sum))))
     }
 
     /// Appends a batch, syncs it and returns its checksum. After an error nothing more may be written.
@@ -254,10 +266,10 @@ impl Log {
         check_format(&self.db, &self.file, APPLICATION, FORMAT)
     }
 
-    /// The batches of a range, each checked against the batch before it.
+    /// The batches of a range that were not archived, each checked against the batch before it.
     pub(crate) fn read_range(&self, first: u64, last: u64) -> Result<Vec<Batch>, OpenError> {
-        let before = first.saturating_sub(1);
-        let sum = if before == 0 { 0 } else { self.row(before)?.sum };
+        let before = first.saturating_sub(1).max(self.start.head.number);
+        let sum = self.sum_of(before)?;
         let mut batches = Vec::new();
         self.for_each_batch(before, sum, |batch, _| {
             let goes_on = batch.number < last;
@@ -296,7 +308,7 @@ impl Log {
     /// there is none.
     pub(crate) fn first_batch_since(&self, at: Instant) -> Result<u64, OpenError> {
         let Some((last, _)) = self.last()? else { return Ok(1) };
-        let (mut low, mut high) = (1, last + 1);
+        let (mut low, mut high) = (self.start.head.number + 1, last + 1);
         while low < high {
             let middle = low + (high - low) / 2;
             let decided: i64 = self
@@ -313,14 +325,27 @@ impl Log {
         Ok(low)
     }
 
-    /// The end of the log after a batch, checked. Batch 0 means the empty log.
+    /// The end of the log after a batch, checked. The batch is the last one that was archived, or a later one. Batch 0 means the
+    /// empty log.
     pub(crate) fn head(&self, number: u64) -> Result<LogHead, OpenError> {
-        let Some(before) = number.checked_sub(1) else { return Ok(LogHead::default()) };
+        if number == self.start.head.number {
+            return Ok(self.start.head);
+        }
         let damaged = |what: String| OpenError::Damaged { file: self.file.clone(), what };
-        let previous = if before == 0 { 0 } else { self.row(before)?.sum };
+        let previous = self.sum_of(number.saturating_sub(1))?;
         let row = self.row(number)?;
         let batch = batch::decode(&row, previous).map_err(damaged)?;
         Ok(LogHead { number, sum: row.sum, next_position: batch.next_position(), at: batch.at })
+    }
+
+    /// The checksum of a batch; `None` if it left the log.
+    pub(crate) fn sum_if_kept(&self, number: u64) -> Result<Option<u32>, OpenError> {
+        if number < self.start.head.number { Ok(None) } else { Ok(Some(self.head(number)?.sum)) }
+    }
+
+    fn sum_of(&self, number: u64) -> Result<u32, OpenError> {
+        let LogHead { number: archived, sum, .. } = self.start.head;
+        if number == archived { Ok(sum) } else { Ok(self.row(number)?.sum) }
     }
 
     fn row(&self, number: u64) -> Result<BatchRow, OpenError> {
@@ -334,10 +359,11 @@ impl Log {
             })
     }
 
-    /// The number of the last batch that begins at this position or before it; 0 if there is none.
+    /// The number of the last batch that begins at this position or before it. It is the last one that was archived, or 0, if there is
+    /// none in the log.
     pub(crate) fn batch_of_position(&self, position: u64) -> Result<u64, OpenError> {
         let Some((last, _)) = self.last()? else { return Ok(0) };
-        let (mut low, mut high) = (0, last);
+        let (mut low, mut high) = (self.start.head.number, last);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             let begins: u64 = self
@@ -384,6 +410,11 @@ impl Log {
         fault!("checkpoint.last" => injected_error());
         checkpoint(&self.db, "TRUNCATE")
     }
+}
+
+/// Where a log starts, from the base beside it.
+fn start_of(file: &Path) -> Result<LogStart, OpenError> {
+    start::read(&file.with_file_name(files::BASE))
 }
 
 /// Makes a checkpoint. Returns the bytes of the write-ahead log that are still to be copied.

@@ -33,9 +33,22 @@ fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
     missing.map(parent).collect()
 }
 
+/// The lock of a data directory.
+pub(crate) struct DirectoryLock(File);
+
+/// Unlocks explicitly. Closing the file is not enough: a child process that was forked a moment ago has the file too until it runs its
+/// program, and the lock would last as long.
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "the data directory was not unlocked");
+        }
+    }
+}
+
 /// Locks a directory for exclusive use. A tool that reads a write-ahead log holds the lock shared for that time, and
 /// this waits for it: without the wait, a start that meets a backup would fail.
-pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
+pub(crate) fn lock(dir: &Path) -> Result<DirectoryLock, OpenError> {
     let path = dir.join(files::LOCK);
     let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
@@ -46,7 +59,7 @@ pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
     };
     for _ in 0..LOCK_ATTEMPTS {
         if taken(file.try_lock())? {
-            return Ok(file);
+            return Ok(DirectoryLock(file));
         }
         if !taken(file.try_lock_shared())? {
             break;
@@ -110,25 +123,25 @@ pub(crate) fn checked_end(
 ) -> Result<u64, OpenError> {
     let mark = mark.map_err(|what| OpenError::Damaged { file: dir.join(files::SYNC_MARKER), what })?;
     let last = log.last()?.map_or(0, |(number, _)| number);
-    match find_missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+    match find_missing_end(last, 0, mark, |batch| log.sum_if_kept(batch))? {
         Some(what) => Err(OpenError::Damaged { file: dir.join(files::LOG), what }),
         None => Ok(last),
     }
 }
 
 /// What is missing from a log that ends at batch `last`. `known` is the newest batch of the index, and `mark` is the
-/// sync marker.
+/// sync marker. `sum_of` returns `None` for a batch that was archived.
 pub(crate) fn find_missing_end<E>(
     last: u64,
     known: u64,
     mark: Option<SyncedBatch>,
-    sum_of: impl FnOnce(u64) -> Result<u32, E>,
+    sum_of: impl FnOnce(u64) -> Result<Option<u32>, E>,
 ) -> Result<Option<String>, E> {
     if let Some(SyncedBatch { batch, sum }) = mark {
         if last < batch {
             return Ok(Some(format!("it ends at batch {last}, and batch {batch} was synced")));
         }
-        if sum_of(batch)? != sum {
+        if sum_of(batch)?.is_some_and(|found| found != sum) {
             return Ok(Some(format!("batch {batch} is not the one that was synced")));
         }
     }

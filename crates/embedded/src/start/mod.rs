@@ -3,3 +3,4 @@
 pub(crate) mod data_dir;
 pub(crate) mod incomplete_copy;
 pub(crate) mod recover;
+mod restore_index;

@@ -1,9 +1,10 @@
 //! Recovery at a start. It loads the index and then applies the batches of the log that the index lacks. Everything is
 //! checked before the store accepts requests.
 
+use crate::base;
 use crate::engine::memory::Memory;
 use crate::engine::published::{LoadedItems, PublishedItems};
-use crate::error::OpenError;
+use crate::error::{IndexError, OpenError};
 use crate::files;
 use crate::index::backlog::IndexBacklog;
 use crate::index::item_key_interner::{FrozenInterner, ItemKeyInterner};
@@ -13,9 +14,9 @@ use crate::log::batch::Batch;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
 use crate::log::wal::{self, wal_path};
 use crate::log::{Log, LogHead, is_retryable};
-use crate::start::data_dir::{check_wal, create_dir, find_missing_end, lock, sync_dir};
+use crate::start::data_dir::{DirectoryLock, check_wal, create_dir, find_missing_end, lock, sync_dir};
 use crate::start::incomplete_copy;
-use std::fs::File;
+use crate::start::restore_index::restore_index;
 use std::path::Path;
 use std::sync::Arc;
 use stockhold_domain::{Hold, ItemKey, State, Transition};
@@ -27,12 +28,15 @@ const CHUNK_WEIGHT: u64 = if fault::ENABLED { 50 } else { 200_000 };
 /// The keys beyond the index that a start writes into the index as a run.
 const START_KEYS: usize = if fault::ENABLED { 16 } else { RUN_KEYS };
 
+/// The rows of archived batches that a start deletes in one transaction.
+const TRIMMED_ROWS: u64 = 1_024;
+
 /// Room is made for at most this many items before they are read: the number comes from a file.
 const MAX_PREALLOCATED_ITEMS: u64 = 16_000_000;
 
 /// The result of a recovery.
 pub(crate) struct RecoveredStore {
-    pub(crate) lock: File,
+    pub(crate) lock: DirectoryLock,
     pub(crate) log: Log,
     pub(crate) marker: SyncMarker,
     /// The index, and the batches of the log that it lacks.
@@ -69,10 +73,11 @@ fn recover_in(
     // The write-ahead log of the index is not checked. It is not synced with each transaction, so a power cut may keep
     // any of its newest frames. SQLite reads the frames up to the first broken one, and the log restores the rest.
     check_wal(&log_file)?;
-    let log = Log::open(&log_file)?;
+    let mut log = Log::open(&log_file)?;
+    log.check_start()?;
     fault!("start.log_opened" => injected_error());
     let keys = ItemKeyInterner::default();
-    let (index, active) = Index::open(&dir.join(files::INDEX), &keys, progress)?;
+    let (index, active) = open_index(dir, &mut log, &keys, progress)?;
     fault!("start.index_opened" => injected_error());
     let acked_file = dir.join(files::SYNC_MARKER);
     let (marker, mark) = SyncMarker::open(&acked_file)
@@ -199,11 +204,56 @@ fn write(backlog: &mut IndexBacklog, memory: &mut Memory, retire_before: i64) ->
     backlog.checkpoint()
 }
 
+/// Opens the index. If events have left the log, it makes an index from the base if there is none or if the index is too old, and it
+/// ends what an archive has left undone.
+fn open_index(
+    dir: &Path,
+    log: &mut Log,
+    keys: &ItemKeyInterner,
+    progress: &StartProgress,
+) -> Result<(Index, Vec<Hold>), OpenError> {
+    let index_file = dir.join(files::INDEX);
+    let start = *log.start();
+    if start.head.number == 0 {
+        return Index::open(&index_file, keys, progress);
+    }
+    if !index_file.exists() {
+        restore_index(dir, &start)?;
+    }
+    let (mut index, mut active) = Index::open(&index_file, keys, progress)?;
+    if index.state.indexed.min(index.state.keyed) < start.head.number {
+        tracing::warn!("the index is older than the oldest event of the log; it is made again");
+        drop(index);
+        restore_index(dir, &start)?;
+        (index, active) = Index::open(&index_file, keys, progress)?;
+    }
+    if let Some(base) = base::open_for_reading(dir)? {
+        match base::trim_index(&base, &mut index, &start) {
+            Ok(_) => {}
+            // What stays is not read, and a later start or archive deletes it. A full disk must not keep the store from starting.
+            Err(IndexError::Sqlite(error)) if is_retryable(&error) => {
+                tracing::warn!(%error, "archived reservations are deleted from the index later");
+            }
+            Err(error) => return Err(error.into_open_error(&index_file)),
+        }
+    }
+    match log.trim(TRIMMED_ROWS) {
+        Ok(_) => {}
+        Err(error) if is_retryable(&error) => {
+            tracing::warn!(%error, "archived batches are deleted from the log later");
+        }
+        Err(error) => {
+            return Err(OpenError::sqlite(dir.join(files::LOG), "deleting archived batches", error));
+        }
+    }
+    Ok((index, active))
+}
+
 /// Refuses a log that lost its end.
 fn check_end(log: &Log, log_file: &Path, index: &Index, mark: Option<SyncedBatch>) -> Result<(), OpenError> {
     let last = log.last()?.map_or(0, |(number, _)| number);
     let known = index.state.indexed.max(index.state.keyed);
-    match find_missing_end(last, known, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))? {
+    match find_missing_end(last, known, mark, |batch| log.sum_if_kept(batch))? {
         Some(what) => Err(OpenError::Damaged { file: log_file.to_owned(), what }),
         None => Ok(()),
     }
@@ -223,6 +273,7 @@ fn load(
     let mut loaded = LoadedItems::with_capacity(room);
     memory.reserve_items(room);
     let mut pauses = Vec::new();
+    let (mut limits, mut counters) = (Vec::new(), Vec::new());
     crate::index::load_items_and_pauses(
         &index.db,
         index.state,
@@ -241,6 +292,13 @@ fn load(
         memory.put_units(&item, units);
     })?;
     crate::index::records::load(&index.db, index.state.records, |record| memory.put_record(record))?;
+    crate::index::limits::load(
+        &index.db,
+        index.state.limits,
+        |limit| limits.push(limit),
+        |key, counter| counters.push((key, counter)),
+    )?;
+    memory.put_limits(limits, counters);
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }

@@ -23,7 +23,7 @@ pub const PARSERS: [Parser; 6] = [
     ("reservation row", |bytes| {
         let Some((id, data)) = bytes.split_first_chunk::<ID>() else { return };
         // The result is not checked, because any bytes may be refused or parsed.
-        drop(index::decode_hold(*id, data, index::checksum::row_sum(id, data)));
+        drop(index::closed::decode_hold(*id, data, index::checksum::row_sum(id, data)));
     }),
     ("page of a run", |bytes| {
         for (_, framed) in runs::records(bytes) {

@@ -2,10 +2,11 @@
 //!
 //! The log has every event with the state of its reservation afterwards, so nothing is stored twice for lists.
 
+use crate::base;
 use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::index::postings::{self, Term, TermHasher, creation_instant, later_terms};
-use crate::index::{Index, find_closed_hold};
+use crate::index::{Index, closed};
 use crate::log::Log;
 use crate::log::batch::Batch;
 use crate::threads::shared::Shared;
@@ -30,11 +31,14 @@ const READ_BATCHES: u64 = 64;
 pub(crate) struct ListReader {
     log: Log,
     index: Connection,
+    /// The base, if events were archived.
+    base: Option<Connection>,
 }
 
 impl ListReader {
     pub(crate) fn open(log: &Path, index: &Path) -> Result<Self, OpenError> {
-        Ok(Self { log: Log::open_reader(log)?, index: Index::open_reader(index)? })
+        let base = log.parent().map(base::open_for_reading).transpose()?.flatten();
+        Ok(Self { log: Log::open_reader(log)?, index: Index::open_reader(index)?, base })
     }
 
     /// Answers a query that memory can't answer. The reservations of the answer may not be durable yet.
@@ -45,6 +49,9 @@ impl ListReader {
             Query::UnitHistory { item, unit } => {
                 Ok(QueryResult::UnitHistory(self.unit_history(shared, item, unit)?))
             }
+            Query::Events { after, .. } if *after < self.log.start().through() => {
+                Ok(QueryResult::Archived { through: self.log.start().through() })
+            }
             Query::Events { after, limit } => Ok(QueryResult::Events(self.events(*after, *limit)?)),
             Query::Reservation(_)
             | Query::Items(_)
@@ -54,7 +61,10 @@ impl ListReader {
             | Query::Unit { .. }
             | Query::SeatMap { .. }
             | Query::Record(_)
-            | Query::Records { .. } => {
+            | Query::Records { .. }
+            | Query::Limit(_)
+            | Query::Limits { .. }
+            | Query::LimitUsage(_) => {
                 Err(IndexError::Damaged(format!("{query:?} should have been answered from memory")))
             }
         }
@@ -63,7 +73,7 @@ impl ListReader {
     fn events(&self, after: u64, limit: usize) -> Result<Vec<EventRow>, IndexError> {
         let mut found = Vec::new();
         let first = self.log.batch_of_position(after.saturating_add(1))?;
-        let before = self.log.head(first.saturating_sub(1))?;
+        let before = self.log.head(first.saturating_sub(1).max(self.first_batch() - 1))?;
         self.log.for_each_batch(before.number, before.sum, |batch, _| {
             let rows = (batch.position..).zip(batch.events);
             found.extend(
@@ -102,7 +112,14 @@ impl ListReader {
             }
             joined
         });
-        Ok(ranges.into_iter().map(|(first, last)| first..=last).collect())
+        let begin = self.first_batch();
+        let kept = ranges.into_iter().map(|(first, last)| first.max(begin)..=last);
+        Ok(kept.filter(|range| !range.is_empty()).collect())
+    }
+
+    /// The first batch that was not archived.
+    fn first_batch(&self) -> u64 {
+        self.log.start().head.number + 1
     }
 
     fn last(&self) -> Result<u64, IndexError> {
@@ -142,7 +159,44 @@ impl ListReader {
                 }
             }
         }
+        self.add_kept(shared, filter, before, looked_at, &mut page)?;
         Ok(page)
+    }
+
+    /// Adds the reservations to a page whose place in the list was archived, and who have not left.
+    fn add_kept(
+        &self,
+        shared: &Shared,
+        filter: &ReservationFilter,
+        before: u64,
+        looked_at: usize,
+        page: &mut ReservationPage,
+    ) -> Result<(), IndexError> {
+        let Some(base) = &self.base else { return Ok(()) };
+        let left = MAX_SCANNED_HOLDS.saturating_sub(looked_at).max(1);
+        let (kept, of_order) = match filter.order_id {
+            Some(_) => (base::confirmed_before(base, before)?, true),
+            None => (base::kept_before(base, before, left)?, false),
+        };
+        let is_cut = !of_order && kept.len() >= left;
+        let mut ended = page.holds.last().map_or(0, |_| self.log.start().through() + 1);
+        let mut last = 0;
+        for kept in kept {
+            last = if of_order { kept.confirmed } else { kept.created };
+            let hold = self.hold(shared, kept.id)?.ok_or_else(|| missing_event(kept.id))?;
+            if filter.matches(&hold) {
+                if page.holds.len() >= filter.limit {
+                    page.next = Some(Cursor(ended.into()));
+                    return Ok(());
+                }
+                page.holds.push(hold);
+                ended = last;
+            }
+        }
+        if is_cut {
+            page.next = Some(Cursor(last.into()));
+        }
+        Ok(())
     }
 
     /// The instants at which reservations were created that got the owner, SKU or location of a filter later, in ascending order.
@@ -205,7 +259,7 @@ impl ListReader {
             ReservationFilter { location: Some(location), .. } => {
                 self.batches_with(shared, |terms| terms.location(location.as_str()))?
             }
-            _ => vec![1..=self.last()?],
+            _ => vec![self.first_batch()..=self.last()?],
         };
         // A batch has the time of its newest decision, and no decision is earlier than the batch before. So what was
         // created within the bounds is not in a batch before the first one with the lower bound, and not in a batch
@@ -221,7 +275,7 @@ impl ListReader {
         let known = shared.core().memory.find_hold(id).cloned();
         match known {
             Some(hold) => Ok(Some(hold)),
-            None => Ok(find_closed_hold(&self.index, id)?.0),
+            None => Ok(closed::find(&self.index, id)?.0),
         }
     }
 
@@ -233,14 +287,21 @@ impl ListReader {
             let events = events.filter(|(_, event)| event_hold(event).is_some_and(|hold| hold.id == id));
             rows.extend(events.map(|(position, event)| EventRow { position, event }));
         };
-        // Several batches may have been decided at the same time.
-        let before = self.log.head(self.log.first_batch_since(hold.terms.created_at)?.saturating_sub(1))?;
-        self.log.for_each_batch(before.number, before.sum, |batch, _| {
-            about(batch, &mut rows);
-            Ok(rows.is_empty())
-        })?;
-        let Some(made) = rows.first().map(|row| row.position) else { return Ok(None) };
-        let made_in = self.log.batch_of_position(made)?;
+        let kept = self.base.as_ref().map(|base| base::find_kept(base, id)).transpose()?.flatten();
+        let made_in = if kept.is_some() {
+            // Its first events were archived.
+            self.first_batch()
+        } else {
+            // Several batches may have been decided at the same time.
+            let before =
+                self.log.head(self.log.first_batch_since(hold.terms.created_at)?.saturating_sub(1))?;
+            self.log.for_each_batch(before.number, before.sum, |batch, _| {
+                about(batch, &mut rows);
+                Ok(rows.is_empty())
+            })?;
+            let Some(made) = rows.first().map(|row| row.position) else { return Ok(None) };
+            self.log.batch_of_position(made)?
+        };
         for range in self.batches_with(shared, |terms| terms.reservation(id))? {
             let (mut first, last) = ((*range.start()).max(made_in), *range.end());
             while first <= last {
@@ -253,7 +314,7 @@ impl ListReader {
         }
         rows.sort_unstable_by_key(|row| row.position);
         rows.dedup_by_key(|row| row.position);
-        let mut previous = None;
+        let mut previous = rows.first().filter(|_| kept.is_some()).and_then(|row| row.event.previous);
         for row in &rows {
             if row.event.previous != previous {
                 return Err(missing_event(id));
@@ -283,6 +344,13 @@ impl ListReader {
         }
         let (is_complete, is_gapless) = (history.is_complete(), history.is_gapless());
         let rows = history.into_rows();
+        if let Some(base) = &self.base
+            && is_gapless
+            && !is_complete
+            && base::has_unit(base, item, unit)?
+        {
+            return Ok(Some(rows));
+        }
         if !is_gapless || !is_complete && !rows.is_empty() {
             return Err(IndexError::Damaged(format!(
                 "unit {unit:?} is in the log, and an event of it is not found"
@@ -300,7 +368,10 @@ fn missing_event(id: ReservationId) -> IndexError {
 fn event_hold(event: &Event) -> Option<&Hold> {
     match &event.transition {
         Transition::Hold { hold, .. } => Some(hold),
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => None,
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => None,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::engine::core::{PendingAnswer, PendingRequest};
 use crate::error::{IndexError, REBUILD_INDEX};
-use crate::index::{find_closed_hold, find_key};
+use crate::index::{closed, find_key};
 use crate::threads::lists::ListReader;
 use crate::threads::shared::Shared;
 use rusqlite::Connection;
@@ -102,7 +102,7 @@ fn fetch(db: &Connection, pending: &mut PendingRequest, name: &Resource) -> Resu
     match name {
         Resource::Hold(id) => {
             fault!("read.hold" => IndexError::Damaged("a fault point".to_owned()));
-            let (hold, as_of) = find_closed_hold(db, *id)?;
+            let (hold, as_of) = closed::find(db, *id)?;
             pending.fetched.holds.push((*id, hold, as_of));
         }
         Resource::Key(hash) => {

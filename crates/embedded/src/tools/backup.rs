@@ -2,16 +2,21 @@
 //! against its checksum and the batch before it. No read transaction stays open between two pages, so that the
 //! checkpoints of the server continue. A backup that was interrupted, or made earlier, is continued.
 //!
+//! If events were archived, the copy begins with a copy of the base, which has the state after them.
+//!
 //! It never changes its source, never copies the index (a start rebuilds it), and never appends after a batch that
 //! differs from the source.
 
 use crate::error::OpenError;
 use crate::files;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
-use crate::log::{Log, LogHead};
+use crate::log::{Log, LogHead, open_reader};
 use crate::start::data_dir::check_wal_unless_in_use;
 use crate::start::data_dir::{check_wal, checked_end, create_dir, lock, read_sync_marker, sync_dir};
 use crate::start::incomplete_copy;
+use rusqlite::Connection;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::Path;
 use stockhold_domain::Instant;
 
@@ -74,6 +79,11 @@ fn backup_by(
         incomplete_copy::begin(to)?;
     }
     let mut copy = Log::open(&to_file)?;
+    if copy.last()?.is_none() && source.start().head.number > 0 {
+        incomplete_copy::begin(to)?;
+        copy_base(from, to)?;
+        copy = Log::open(&to_file)?;
+    }
     let begun = go_on_from(&source, end, &copy, to)?;
 
     let mut head = begun;
@@ -115,6 +125,31 @@ fn backup_by(
     })
 }
 
+/// Copies the base as one transaction shows it.
+fn copy_base(from: &Path, to: &Path) -> Result<(), OpenError> {
+    let (base_file, copy_file) = (from.join(files::BASE), to.join(files::BASE));
+    let new_file = to.join(files::BASE_COPY);
+    let failed = |error: std::io::Error| OpenError::io(format!("making {}", copy_file.display()), error);
+    match fs::remove_file(&new_file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let base = open_reader(&base_file)?;
+    // SQLite refuses the copy otherwise. It writes nothing to its source.
+    base.pragma_update(None, "query_only", false)
+        .map_err(|error| OpenError::sqlite(&base_file, "opening", error))?;
+    base.execute("VACUUM INTO ?1", [new_file.to_string_lossy()])
+        .map_err(|error| OpenError::sqlite(&base_file, "copying", error))?;
+    // A copy has no write-ahead log until it is asked for one.
+    let copy = Connection::open(&new_file).map_err(|error| OpenError::sqlite(&new_file, "opening", error))?;
+    copy.pragma_update(None, "journal_mode", "WAL")
+        .map_err(|error| OpenError::sqlite(&new_file, "opening", error))?;
+    drop(copy);
+    File::open(&new_file).and_then(|file| file.sync_all()).map_err(failed)?;
+    fs::rename(&new_file, &copy_file).map_err(failed)?;
+    sync_dir(to)
+}
+
 /// The end of the copy. It must be an earlier end of the source.
 fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<LogHead, OpenError> {
     let Some((number, sum)) = copy.last()? else { return Ok(LogHead::default()) };
@@ -125,6 +160,15 @@ fn go_on_from(source: &Log, end: u64, copy: &Log, to: &Path) -> Result<LogHead, 
         return Err(refused(
             to,
             format!("it ends at batch {number} and the data directory at batch {end}; {other}"),
+        ));
+    }
+    let archived = source.start().head.number;
+    if number < archived {
+        return Err(refused(
+            to,
+            format!(
+                "it ends at batch {number}, and the batches up to {archived} were archived since: name another directory"
+            ),
         ));
     }
     let head = source.head(number)?;

@@ -24,6 +24,13 @@ pub fn export_log(
     check_wal(&file)?;
     let log = Log::open_reader(&file)?;
     log.check_format()?;
+    let archived = log.start().through();
+    if archived > 0 {
+        return Err(OpenError::io(
+            format!("copying {}", file.display()),
+            format!("the events up to position {archived} were archived, and an export needs all of them"),
+        ));
+    }
     let last = checked_end(dir, &log, read_sync_marker(dir)?)?;
     log.for_each_batch(0, 0, |batch, _| Ok(each(batch.events, batch.keys, (batch.number, last))))
 }

@@ -1,5 +1,6 @@
 //! The embedded store as its users see it: through its directory and the `Store` trait.
 
+mod archive;
 mod conformance;
 mod damage;
 mod mangled;

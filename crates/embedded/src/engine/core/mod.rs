@@ -441,7 +441,9 @@ impl Core {
 
     /// The deadline of the hold that expires next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.memory.earliest(None).ok().flatten().map(|(due, _)| due)
+        let hold = self.memory.earliest(None).ok().flatten().map(|(due, _)| due);
+        let pool = self.memory.earliest_release().ok().flatten().map(|(due, _)| due);
+        hold.into_iter().chain(pool).min()
     }
 
     /// The clock, or the time of the newest decision if that is later.

@@ -5,7 +5,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, U
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use stockhold_domain::{
-    IdempotencyKey, ItemKey, KeyHash, KeyRecord, KeyTarget, Reply, ReservationId, Transition,
+    IdempotencyKey, ItemKey, KeyHash, KeyRecord, KeyTarget, RecordKind, Reply, Transition,
 };
 use stockhold_store::Inbox;
 use stockhold_store::conformance::maker::{confirm, reserve, reserve_for, set_stock};
@@ -158,15 +158,14 @@ impl metrics::Recorder for Trap {
     }
 }
 
-/// A command with a key whose reservation is missing from the index.
+/// A command with a key whose record does not exist.
 fn broken(core: &mut Core, maker: &mut Maker) -> PendingRequest {
-    let gone = ReservationId::from_u128(9);
-    let mut asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));
+    let gone = maker.record(RecordKind::ApiKey, "gone");
+    let asks = pending(maker.keyed("k", reserve(&[(&maker.clone().item("shirt"), 1)])));
     let Request::Command(envelope) = &asks.ask else { panic!() };
     let IdempotencyKey { hash, fingerprint } = envelope.key.unwrap();
-    let target = KeyTarget::Reservation(gone);
+    let target = KeyTarget::Record(gone);
     core.memory.remember(&KeyRecord { hash, fingerprint, target, at: START });
-    asks.fetched.holds.push((gone, None, u64::MAX));
     asks
 }
 

@@ -265,16 +265,17 @@ pub(crate) fn sort_and_join(postings: &mut Vec<Posting>) {
     });
 }
 
-/// Writes a run of sorted postings.
+/// Writes a run of sorted postings of the batches up to `last`.
 pub(crate) fn write_run(
     db: &Connection,
     postings: &[Posting],
+    last: u64,
     throttle: WriteThrottle,
 ) -> rusqlite::Result<Run> {
     runs::write::<PostingRuns, _>(
         db,
         postings,
-        i64::MAX,
+        last.cast_signed(),
         throttle,
         |posting| posting.hash(),
         |posting, data| {
@@ -336,7 +337,7 @@ mod tests {
                 1,
                 "one after the other is one"
             );
-            write_run(&db, &sorted, WriteThrottle::default()).unwrap();
+            write_run(&db, &sorted, run * 1_000 + 1_000, WriteThrottle::default()).unwrap();
         }
         let look = |term| {
             let mut found = Vec::new();

@@ -181,7 +181,9 @@ fn nothing_is_missed_by_who_looks_it_up_while_merges_end_and_runs_are_deleted() 
         for number in 1..=BATCHES {
             fresh.put(term, number);
             let write = writer.transaction().unwrap();
-            runs.push(postings::write_run(&write, &fresh.all(), WriteThrottle::default()).unwrap());
+            runs.push(
+                postings::write_run(&write, &fresh.all(), u64::MAX >> 1, WriteThrottle::default()).unwrap(),
+            );
             fresh.written(1);
             let mut merging = None;
             if let Some((run, from)) =

@@ -10,7 +10,8 @@ use crate::log::sync_marker::SyncedBatch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Record, RecordKey, ReservationId, Unit,
+    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, LimitCounter, Record,
+    RecordKey, ReservationId, Unit,
 };
 
 /// The number of older versions of the index that a power cut may bring back, because its transactions are not synced.
@@ -166,6 +167,8 @@ pub(super) struct IndexImage {
     pub(super) active: BTreeMap<ReservationId, Hold>,
     pub(super) closed: BTreeMap<ReservationId, Hold>,
     pub(super) records: BTreeMap<RecordKey, Record>,
+    pub(super) limits: BTreeMap<Label, Limit>,
+    pub(super) counters: BTreeMap<CounterKey, LimitCounter>,
     runs: Vec<Arc<KeyRunImage>>,
 }
 
@@ -214,9 +217,9 @@ impl IndexImage {
                 UnitChange::Put(unit) => {
                     units.insert(id, unit);
                 }
-                UnitChange::Moved(status, version) => {
+                UnitChange::Moved(status, version, pool) => {
                     let unit = units.get_mut(&id).ok_or(format!("unit {id:?} has moved and is not there"))?;
-                    (unit.status, unit.version) = (status, version);
+                    (unit.status, unit.version, unit.pool) = (status, version, pool);
                 }
                 UnitChange::Removed => {
                     units.remove(&id);
@@ -236,6 +239,13 @@ impl IndexImage {
         }
         self.closed.extend(chunk.closed.into_iter().map(|hold| (hold.id, hold)));
         self.records.extend(chunk.records.into_iter().map(|record| (record.key.clone(), record)));
+        for limit in chunk.limits.limits {
+            let is_over = |key: &CounterKey| key.generation != limit.generation || limit.terms.is_none();
+            self.counters.retain(|key, _| key.limit != limit.id || !is_over(key));
+            self.limits.insert(limit.id.clone(), limit);
+        }
+        self.counters.extend(chunk.limits.counters);
+        self.counters.retain(|_, counter| *counter != LimitCounter::default());
         (self.indexed, self.indexed_sum, self.keyed) = (indexed, sum, self.keyed.max(keyed));
         Ok(())
     }

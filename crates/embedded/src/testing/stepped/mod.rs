@@ -28,8 +28,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 use stockhold_domain::{
-    Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Pool, Record, RecordKey, ReservationId,
-    Resource, State,
+    CounterKey, Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Limit, LimitCounter, Record,
+    RecordKey, ReservationId, Resource, State, UnitIndex,
 };
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
@@ -53,6 +53,8 @@ pub struct StartOptions {
     pub run_keys: usize,
     /// Whether decisions are never before the time of a committed decision. It is `false` only for a deliberate error.
     pub clamps_clock: bool,
+    /// Whether the counters of limits are read from the index. It is `false` only for a deliberate error.
+    pub loads_counters: bool,
 }
 
 /// Counters of internal events.
@@ -137,7 +139,7 @@ impl Machine {
         disk.unsynced = None;
         let last = disk.len();
         let known = disk.index.indexed.max(disk.index.keyed);
-        let sum_of = |number: u64| head(&disk.rows, number).map(|head| head.sum);
+        let sum_of = |number: u64| head(&disk.rows, number).map(|head| Some(head.sum));
         if let Some(what) = find_missing_end(last, known, disk.marks[0], sum_of)? {
             return Err(what);
         }
@@ -154,6 +156,9 @@ impl Machine {
         for scope in &disk.index.pauses {
             memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope), true);
         }
+        let counters = disk.index.counters.iter().filter(|_| start.loads_counters);
+        let counters = counters.map(|(key, counter)| (key.clone(), *counter)).collect();
+        memory.put_limits(disk.index.limits.values().cloned().collect(), counters);
         memory.load_active(disk.index.active.values().cloned().collect());
         let (indexed, keyed) = (disk.index.indexed, disk.index.keyed);
         memory.start_after_index(indexed, keyed, disk.index.filters());
@@ -513,8 +518,8 @@ impl Machine {
     }
 
     /// The units of an item with unit ids.
-    pub fn units(&self, key: &ItemKey) -> Option<&Pool> {
-        self.core.memory.pool(key).ok().flatten()
+    pub fn units(&self, key: &ItemKey) -> Option<&UnitIndex> {
+        self.core.memory.unit_index(key).ok().flatten()
     }
 
     /// A reservation in memory or in the index.
@@ -534,6 +539,11 @@ impl Machine {
     /// A record in memory, deleted ones included.
     pub fn record(&self, key: &RecordKey) -> Option<Record> {
         self.core.memory.record(key).ok().flatten().cloned()
+    }
+
+    /// All limits in memory, deleted ones included, and all counters that are not at 0.
+    pub fn limits(&self) -> (Vec<Limit>, Vec<(CounterKey, LimitCounter)>) {
+        self.core.memory.all_limits()
     }
 
     /// Whether everything (`None`) or a location is paused.

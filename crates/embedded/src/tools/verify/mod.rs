@@ -1,11 +1,16 @@
 //! Verifies a data directory. It folds the log from its first batch and compares the index and the invariants of the
 //! rules with the result.
 
+mod archive;
+mod base;
+mod limits;
+mod pools;
 mod runs;
 mod units;
 
+use self::pools::PoolRecount;
 use self::runs::{KeySum, Lookups};
-use self::units::{Pools, differing, miscounted};
+use self::units::{UnitIndexes, differing, miscounted};
 use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
@@ -13,21 +18,23 @@ use crate::index::item_key_interner::ItemKeyInterner;
 use crate::index::records;
 use crate::index::segments;
 use crate::index::units as index_units;
-use crate::index::{Index, IndexState, PAUSE_EVERYTHING, load_closed, read_state};
-use crate::log::Log;
+use crate::index::{Index, IndexState, PAUSE_EVERYTHING, closed, read_state};
+use crate::log::start::LogStart;
+use crate::log::{self, Log};
 use crate::start::data_dir::{check_wal_unless_in_use, find_missing_end, read_sync_marker};
 use crate::start::incomplete_copy;
 use foldhash::fast::RandomState;
+use limits::LimitRecount;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 use stockhold_domain::{
-    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Record, RecordKey, ReservationId, Scope, Status,
-    StockChange, StockCounters, Transition,
+    CounterEffect, Event, Hold, HoldChange, Instant, Item, ItemKey, LimitCounters, LimitSet, Record,
+    RecordKey, ReservationId, Scope, Status, StockChange, StockCounters, Transition,
 };
 use stockhold_store::ledger::{self, KnownHold};
-use stockhold_store::{StartProgress, unit_transitions};
+use stockhold_store::{EventArchive, StartProgress, unit_transitions};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -39,8 +46,10 @@ const FINDINGS: usize = 100;
 pub struct VerifyReport {
     /// The number of batches.
     pub batches: u64,
-    /// The number of events.
+    /// The number of events, archived ones included.
     pub events: u64,
+    /// The position up to which events were archived. Their sums are part of the recount.
+    pub archived: u64,
     /// The number of items.
     pub items: u64,
     /// The numbers of active, confirmed, cancelled and expired reservations.
@@ -57,7 +66,40 @@ pub struct VerifyReport {
 /// the verification are not read. It needs memory for every reservation: about 200 bytes for a closed one, as much as
 /// the server for an active one, both twice if the index has it too, and at most 100 MB for postings. `progress` gets
 /// the number of batches that are done and the number of all batches.
-pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyReport, OpenError> {
+pub fn verify(dir: &Path, progress: impl FnMut(u64, u64)) -> Result<VerifyReport, OpenError> {
+    verify_by(dir, None, progress)
+}
+
+/// Verifies a data directory like [`verify`], from the first event ever on: it folds the events of the archive, and compares
+/// the result with the base. Where the archive can't be used, that is a finding.
+pub fn verify_with_archive(
+    dir: &Path,
+    archive: &mut dyn EventArchive,
+    progress: impl FnMut(u64, u64),
+) -> Result<VerifyReport, OpenError> {
+    verify_by(dir, Some(archive), progress)
+}
+
+fn verify_by(
+    dir: &Path,
+    archive: Option<&mut dyn EventArchive>,
+    progress: impl FnMut(u64, u64),
+) -> Result<VerifyReport, OpenError> {
+    let base_file = dir.join(files::BASE);
+    let start = log::start::read(&base_file)?;
+    let report = recount(dir, &start, archive, progress);
+    if log::start::read(&base_file)? != start {
+        return Err(OpenError::io("recounting", "events were archived meanwhile; run it again"));
+    }
+    report
+}
+
+fn recount(
+    dir: &Path,
+    start: &LogStart,
+    archive: Option<&mut dyn EventArchive>,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<VerifyReport, OpenError> {
     let log_file = dir.join(files::LOG);
     if !log_file.exists() {
         return Err(OpenError::io(
@@ -73,15 +115,26 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
     let index_file = dir.join(files::INDEX);
     let index_db = Index::open_for_recount(&index_file)?;
     let damaged = |damage: IndexError| damage.into_open_error(&index_file);
-    let index = index_db.as_ref().map(IndexView::read).transpose().map_err(damaged)?.unwrap_or_default();
+    let view = |db: &Connection| IndexView::read(db, start.keys_dropped_before());
+    let mut index = index_db.as_ref().map(view).transpose().map_err(damaged)?.unwrap_or_default();
     let mut lookups = Lookups::new(index.state, index.keys);
     let mut damage = None;
     let mark = read_sync_marker(dir)?;
     let log = Log::open_reader(&log_file)?;
     let last = log.last()?.map_or(0, |(number, _)| number);
 
-    let mut fold = Recount::default();
-    log.for_each_batch(0, 0, |batch, _| {
+    let mut fold = base::read(dir, &mut index)?.unwrap_or_default();
+    if let Some(archive) = archive {
+        fold = archive::fold(fold, start, &log, archive);
+    }
+    let start = start.head;
+    if index_db.is_some() && index.state.indexed < start.number {
+        // A start makes a new index from the base.
+        index = IndexView::default();
+    } else if index.state.indexed == start.number {
+        fold.compare(&index);
+    }
+    log.for_each_batch(start.number, start.sum, |batch, _| {
         if batch.number > last {
             return Ok(false);
         }
@@ -100,7 +153,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
         if batch.number == index.state.indexed {
             fold.compare(&index);
         }
-        if let Some(db) = &index_db {
+        if let Some(db) = &index_db
+            && index.state.indexed > 0
+        {
             damage = lookups.add_batch(&batch, db).err();
         }
         progress(batch.number, last);
@@ -109,7 +164,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
     if let Some(damage) = damage {
         return Err(damaged(damage));
     }
-    if let Some(db) = &index_db {
+    if let Some(db) = &index_db
+        && index.state.indexed > 0
+    {
         lookups.end(db).map_err(damaged)?.into_iter().for_each(|what| fold.find(what));
     }
     if index.state.indexed > last {
@@ -119,7 +176,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64, u64)) -> Result<VerifyRe
     match mark {
         Err(what) => fold.find(format!("the mark of the last synced batch: {what}")),
         Ok(mark) => {
-            let wrong = find_missing_end(last, 0, mark, |batch| Ok::<_, OpenError>(log.head(batch)?.sum))?;
+            let wrong = find_missing_end(last, 0, mark, |batch| log.sum_if_kept(batch))?;
             if let Some(what) = wrong {
                 fold.find(format!("the log: {what}"));
             }
@@ -134,17 +191,21 @@ struct IndexView {
     state: IndexState,
     items: Map<ItemKey, Item>,
     pauses: HashSet<String>,
-    units: Pools,
+    units: UnitIndexes,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, u32>,
     records: BTreeMap<RecordKey, Record>,
+    limits: LimitSet,
+    counters: LimitCounters,
     keys: KeySum,
 }
 
 impl IndexView {
-    fn read(db: &Connection) -> Result<Self, IndexError> {
+    /// Reads an index. Keys that were used before `dropped_before` are not counted.
+    fn read(db: &Connection, dropped_before: Instant) -> Result<Self, IndexError> {
         let snapshot = db.unchecked_transaction()?;
         let mut view = Self { state: read_state(&snapshot)?, ..Self::default() };
+        view.state.dropped_before = view.state.dropped_before.max(dropped_before);
         let (mut items, mut pauses) = (Map::default(), HashSet::new());
         let keys = ItemKeyInterner::default();
         crate::index::load_items_and_pauses(
@@ -164,12 +225,20 @@ impl IndexView {
         records::load(&snapshot, view.state.records, |record| {
             view.records.insert(record.key.clone(), record);
         })?;
+        let (mut limits, mut counters) = (LimitSet::default(), LimitCounters::default());
+        crate::index::limits::load(
+            &snapshot,
+            view.state.limits,
+            |limit| limits.put(limit),
+            |key, counter| counters.put(key, counter),
+        )?;
+        (view.limits, view.counters) = (limits, counters);
         let mut active =
             segments::load(&snapshot, view.state.active.stored, &keys, &StartProgress::default())?;
         let active = active.take_holds(view.state.active)?;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
-        let totals = load_closed(&snapshot, |hold| {
+        let totals = closed::load(&snapshot, |hold| {
             closed.insert(hold.id, digest(&hold));
         })?;
         if totals != view.state.closed {
@@ -192,7 +261,7 @@ fn digest(hold: &Hold) -> u32 {
 struct Recount {
     verdict: VerifyReport,
     items: Map<ItemKey, Item>,
-    units: Pools,
+    units: UnitIndexes,
     paused: HashSet<String>,
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, Closed>,
@@ -201,6 +270,8 @@ struct Recount {
     /// Fulfilled units of each item, less returns.
     fulfilled: Map<ItemKey, i128>,
     records: BTreeMap<RecordKey, Record>,
+    limits: LimitRecount,
+    pools: PoolRecount,
     /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
     unmatched: Map<ItemKey, Option<Item>>,
 }
@@ -211,6 +282,15 @@ struct Closed {
     digest: u32,
     /// The returned and the fulfilled units by line; empty if there are none.
     moved: Box<[(u32, u32)]>,
+}
+
+impl Closed {
+    fn of(hold: &Hold) -> Self {
+        let any = hold.lines.iter().any(|line| line.returned > 0 || line.fulfilled > 0);
+        let lines = hold.lines.iter().filter(|_| any);
+        let moved = lines.map(|line| (line.returned, line.fulfilled)).collect();
+        Self { known: KnownHold::of(hold), digest: digest(hold), moved }
+    }
 }
 
 impl Recount {
@@ -228,11 +308,21 @@ impl Recount {
         }
         index_units::apply(&mut self.units, event);
         match &event.transition {
-            Transition::Hold { change, hold, figures } => {
+            Transition::Hold { change, hold, figures, limits } => {
                 self.chain(event, hold, change);
+                for what in self.limits.hold(hold, limits.as_deref()) {
+                    self.find(what);
+                }
                 for ((line, after), at) in hold.lines.iter().zip(figures).zip(0..) {
                     self.line(change, hold, line, at, *after);
                 }
+                for moved in limits.iter().flat_map(|effects| &*effects.pools) {
+                    let line = usize::try_from(moved.line).ok().and_then(|line| hold.lines.get(line));
+                    if let Some(item) = line.and_then(|line| self.items.get_mut(&line.item)) {
+                        item.pools = moved.pools.clone();
+                    }
+                }
+                self.pools.hold(hold);
                 self.keep(&hold.without_removed_lines());
             }
             Transition::Stock { change, item } => self.stock(change, item),
@@ -252,6 +342,11 @@ impl Recount {
                     self.paused.insert(name.to_owned());
                 } else {
                     self.paused.remove(name);
+                }
+            }
+            Transition::Limit { limit } => {
+                for what in self.limits.limit(limit) {
+                    self.find(what);
                 }
             }
             Transition::Record { record, .. } => {
@@ -313,11 +408,7 @@ impl Recount {
         if hold.status == Status::Active {
             self.active.insert(hold.id, hold.clone());
         } else {
-            let any = hold.lines.iter().any(|line| line.returned > 0 || line.fulfilled > 0);
-            let lines = hold.lines.iter().filter(|_| any);
-            let moved = lines.map(|line| (line.returned, line.fulfilled)).collect();
-            let closed = Closed { known: KnownHold::of(hold), digest: digest(hold), moved };
-            self.closed.insert(hold.id, closed);
+            self.closed.insert(hold.id, Closed::of(hold));
         }
     }
 
@@ -377,6 +468,9 @@ impl Recount {
         if index.records != self.records {
             found.push("index: the records differ from the log's".to_owned());
         }
+        if index.limits != self.limits.limits || index.counters != self.limits.counters {
+            found.push("index: the limits or their counters differ from the log's".to_owned());
+        }
         for what in found {
             self.find(what);
         }
@@ -392,7 +486,7 @@ impl Recount {
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
             Transition::Stock { item, .. } => vec![item.key.clone()],
             Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
-            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => Vec::new(),
         });
         for key in touched {
             if self.unmatched.get(&key).is_some_and(|indexed| self.items.get(&key) == indexed.as_ref()) {
@@ -451,7 +545,9 @@ impl Recount {
             })
             .collect();
         let miscounted = miscounted(self.items.values(), &self.units);
-        for what in drifted.into_iter().chain(missold).chain(miscounted) {
+        let limits = self.limits.end();
+        let pools = self.pools.end(self.active.values(), self.items.values());
+        for what in drifted.into_iter().chain(missold).chain(miscounted).chain(limits).chain(pools) {
             self.find(what);
         }
         let count =

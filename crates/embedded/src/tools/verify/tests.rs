@@ -180,7 +180,7 @@ impl Forged {
         let Self { at, previous, change, hold, line, figures } = self;
         let hold = Hold { lines: [line].into(), ..hold };
         let figures = [figures].into();
-        Event { at, previous, ..shop.event(Transition::Hold { change, hold, figures }) }
+        Event { at, previous, ..shop.event(Transition::Hold { limits: None, change, hold, figures }) }
     }
 }
 
@@ -355,7 +355,7 @@ fn a_mark_that_does_not_fit_is_found() {
 
 type Turn = fn(&Shop, &mut Index, &mut Chunk);
 
-const IN_THE_INDEX: [(&str, Turn); 16] = [
+const IN_THE_INDEX: [(&str, Turn); 17] = [
     ("which it never was", |shop, _, chunk| {
         let mut item = shop.tins.clone();
         item.figures.held += 1;
@@ -397,8 +397,13 @@ const IN_THE_INDEX: [(&str, Turn); 16] = [
         chunk.units.push(((shop.hall.key.clone(), label("c")), UnitChange::Removed));
     }),
     ("units of", |shop, _, chunk| {
-        let moved = UnitChange::Moved(UnitStatus::Sold(shop.seat.id), 9);
+        let moved = UnitChange::Moved(UnitStatus::Sold(shop.seat.id), 9, None);
         chunk.units.push(((shop.hall.key.clone(), label("c")), moved));
+    }),
+    ("units of", |shop, _, chunk| {
+        let seat = shop.seat.lines[0].units()[0].clone();
+        let moved = UnitChange::Moved(UnitStatus::Held(shop.seat.id), seat.version, Some(label("vip")));
+        chunk.units.push(((shop.hall.key.clone(), seat.id), moved));
     }),
     ("idempotency keys", |shop, index, _| {
         let target = KeyTarget::Item(shop.tins.key.clone());
