@@ -6,7 +6,8 @@
 -- transactional, and what was cut off is begun again.
 
 -- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
--- changes, and the columns that change have a fixed size, so an update is made in place. Removed with its item only.
+-- changes, except when a pool is to be released, and without pools the columns that change have a fixed size, so an update is made in
+-- place. Removed with its item only.
 CREATE TABLE IF NOT EXISTS stockhold_items (
     location VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,
@@ -25,9 +26,14 @@ CREATE TABLE IF NOT EXISTS stockhold_items (
     version BIGINT NOT NULL,
     paused TINYINT NOT NULL,
     created_at BIGINT NOT NULL,
+    -- Its pools, and when the next of them is to be released. NULL if there are none.
+    pools BLOB,
+    pool_release_at BIGINT,
     -- The batch of events that changed it last: since it always changes, a row that was updated can be distinguished from one that was not.
     serial BIGINT UNSIGNED NOT NULL,
     PRIMARY KEY (location, sku),
+    -- What the sweeper reads: items with pools to release, by the time.
+    KEY items_releases (pool_release_at, location, sku),
     CONSTRAINT stockhold_items_mode CHECK (mode IN (0, 1)),
     CONSTRAINT stockhold_items_never_oversold
         CHECK (confirmed_sold >= 0 AND held >= 0 AND confirmed_sold + held <= total_units + oversell_allowance),
@@ -116,13 +122,49 @@ CREATE TABLE IF NOT EXISTS stockhold_keys (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- Pauses of everything (the empty location, which no label is) and of locations. The row of everything is always there:
--- a reader of pauses locks it against writers.
+-- a reader of pauses locks it against writers. Its `limits_version` changes with every commit that sets a limit, so an
+-- instance that locks it knows whether its copy of the limits is the current one.
 CREATE TABLE IF NOT EXISTS stockhold_pauses (
     location VARBINARY(128) NOT NULL,
     paused TINYINT NOT NULL,
+    limits_version BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (location)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
+
+-- Limits, packed in `body`: every instance has a copy of all of them. Counters of generations before `generation` are in use no
+-- more: they are deleted some time later. A deleted limit keeps its row, so that its versions are never used again.
+CREATE TABLE IF NOT EXISTS stockhold_limits (
+    id VARBINARY(128) NOT NULL,
+    version BIGINT NOT NULL,
+    generation BIGINT NOT NULL,
+    body MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (id),
+    CONSTRAINT stockhold_limits_version CHECK (version >= 1 AND generation BETWEEN 1 AND version)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- What limits count: one row for each subject that has units, and its lock orders everything that happens to them. The first byte
+-- of `subject` is its kind, and its name follows, so the rows of one limit are in the order of their subjects.
+CREATE TABLE IF NOT EXISTS stockhold_limit_counters (
+    limit_id VARBINARY(128) NOT NULL,
+    generation BIGINT NOT NULL,
+    subject VARBINARY(129) NOT NULL,
+    held BIGINT NOT NULL,
+    sold BIGINT NOT NULL,
+    PRIMARY KEY (limit_id, generation, subject),
+    CONSTRAINT stockhold_limit_counters_not_negative CHECK (held >= 0 AND sold >= 0)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
+-- One row for each counter of an active reservation, gone when the reservation ends: "the earliest deadline that this counter
+-- counts" is one step into the primary key.
+CREATE TABLE IF NOT EXISTS stockhold_counted_holds (
+    limit_id VARBINARY(128) NOT NULL,
+    generation BIGINT NOT NULL,
+    subject VARBINARY(129) NOT NULL,
+    expires_at BIGINT NOT NULL,
+    id BINARY(16) NOT NULL,
+    PRIMARY KEY (limit_id, generation, subject, expires_at, id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- Records: small things that are no stock, such as API keys. A deleted record keeps its row without a value, so that its versions
 -- are never used again. Kept for good.
@@ -172,12 +214,14 @@ CREATE TABLE IF NOT EXISTS stockhold_archived (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_archived (one, position, at) VALUES (1, 0, 0);
 
--- The items as the archived events left them, and the units that archived reservations have sold.
+-- The items as the archived events left them, and the units that archived reservations have sold: all of them, and those drawn from
+-- pools by the names of these, NULL if there are none.
 -- Removed with its item only.
 CREATE TABLE IF NOT EXISTS stockhold_archived_items (
     location VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,
     sold BIGINT NOT NULL,
+    pool_sales BLOB,
     body BLOB NOT NULL,
     PRIMARY KEY (location, sku),
     CONSTRAINT stockhold_archived_items_sold CHECK (sold >= 0)
@@ -190,11 +234,22 @@ CREATE TABLE IF NOT EXISTS stockhold_archived_pauses (
     PRIMARY KEY (location)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
+-- Units that archived reservations have sold, by the counters that count them. Deleted with the counter.
+CREATE TABLE IF NOT EXISTS stockhold_archived_counters (
+    limit_id VARBINARY(128) NOT NULL,
+    generation BIGINT NOT NULL,
+    subject VARBINARY(129) NOT NULL,
+    sold BIGINT NOT NULL,
+    PRIMARY KEY (limit_id, generation, subject),
+    CONSTRAINT stockhold_archived_counters_sold CHECK (sold >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
 -- Units with ids: seats, slots, serials. Of an item that has them the row of items keeps no figures (its `sequence` stays at 1), so
 -- that no claim writes or locks it: they are sums over `stockhold_unit_counters`.
 
 -- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
--- held, 2 sold, 3 sold and fulfilled. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- held, 2 sold, 3 sold and fulfilled. A unit that is available in a pool only has status 4, and `free_pool` is its pool. A unit that is
+-- held or sold keeps the pool that it was drawn from. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
 -- Kept until it is retired.
 CREATE TABLE IF NOT EXISTS stockhold_units (
     location VARBINARY(128) NOT NULL,
@@ -209,11 +264,17 @@ CREATE TABLE IF NOT EXISTS stockhold_units (
     reservation BINARY(16) NULL,
     version BIGINT NOT NULL,
     history VARBINARY(512) NOT NULL,
+    pool VARBINARY(128) NULL,
+    free_pool VARBINARY(128) NULL,
     PRIMARY KEY (location, sku, id),
     -- The free ones in the order of claims, without a sort.
     KEY units_in_order (location, sku, status, position, id),
-    CONSTRAINT stockhold_units_status CHECK (status BETWEEN 0 AND 3),
-    CONSTRAINT stockhold_units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
+    -- The same for each pool. The column is NULL for all units of items without pools, so their claims don't change an entry.
+    KEY units_in_pools (location, sku, free_pool, position, id),
+    CONSTRAINT stockhold_units_status CHECK (status BETWEEN 0 AND 4),
+    CONSTRAINT stockhold_units_are_with_a_reservation CHECK ((status IN (0, 4)) = (reservation IS NULL)),
+    CONSTRAINT stockhold_units_free_in_pools CHECK ((status = 4) = (free_pool IS NOT NULL)
+        AND (status NOT IN (0, 4) OR (status = 4) = (pool IS NOT NULL))),
     CONSTRAINT stockhold_units_counted_up CHECK (version >= 1 AND position >= 0)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
@@ -222,6 +283,9 @@ CREATE TABLE IF NOT EXISTS stockhold_units (
 CREATE TABLE IF NOT EXISTS stockhold_unit_counters (
     location VARBINARY(128) NOT NULL,
     sku VARBINARY(128) NOT NULL,
+    -- The empty text stands for the whole item. Of a pool `total_units` are the units that are in it, and `decided_at` is when units
+    -- were last drawn from it, or 0. The columns that a pool does not have are 0.
+    pool VARBINARY(128) NOT NULL,
     counter_shard SMALLINT NOT NULL,
     total_units BIGINT NOT NULL,
     held BIGINT NOT NULL,
@@ -230,7 +294,7 @@ CREATE TABLE IF NOT EXISTS stockhold_unit_counters (
     held_under_payment BIGINT NOT NULL,
     active BIGINT NOT NULL,
     decided_at BIGINT NOT NULL,
-    PRIMARY KEY (location, sku, counter_shard)
+    PRIMARY KEY (location, sku, pool, counter_shard)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
 -- The ledger of sales: one row for each unit that a reservation has sold, closed when it came back. `is_open` is 1 or NULL, and

@@ -3,7 +3,8 @@
 -- rules, never rules: one that fires is a bug. There are no foreign keys: the rules guarantee the references at a lower cost on the hot path.
 
 -- One row per (location, SKU). Its row lock is what orders everything that happens to the item. No index has a column that
--- changes, and room is left on the page, so an update writes one row version and no index. Removed with its item only.
+-- changes, except when a pool is to be released, and room is left on the page, so an update writes one row version and no index.
+-- Removed with its item only.
 CREATE TABLE stockhold.items (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
@@ -23,6 +24,9 @@ CREATE TABLE stockhold.items (
     version bigint NOT NULL,
     paused boolean NOT NULL,
     created_at bigint NOT NULL,
+    -- Its pools, and when the next of them is to be released. NULL if there are none.
+    pools bytea,
+    pool_release_at bigint,
     PRIMARY KEY (bucket, location, sku),
     CONSTRAINT items_mode CHECK (mode IN (0, 1)),
     CONSTRAINT items_never_oversold
@@ -35,6 +39,9 @@ CREATE TABLE stockhold.items (
 
 -- Lists of items, in order of location and SKU.
 CREATE INDEX items_shelf ON stockhold.items (location, sku);
+
+-- What the sweeper reads: items with pools to release, by the time.
+CREATE INDEX items_releases ON stockhold.items (pool_release_at, location, sku) WHERE pool_release_at IS NOT NULL;
 
 -- One row per reservation, its lines packed in `body`; the columns beside it are what an index or a filter needs. What
 -- changes is in no index, as with items. `history` is the serials of its newest batches of events, 8 bytes each; it is empty within
@@ -125,11 +132,48 @@ CREATE TABLE stockhold.keys (
 CREATE INDEX keys_by_use ON stockhold.keys (used_at);
 
 -- Pauses of everything (the empty location, which no label is) and of locations. Not spread. A reader locks the table
--- against writers, and no row.
+-- against writers, and no row. The row of everything is always there: its `limits_version` changes with every commit that sets
+-- a limit, so an instance that reads pauses knows whether its copy of the limits is the current one.
 CREATE TABLE stockhold.pauses (
     location text COLLATE "C" PRIMARY KEY,
-    paused boolean NOT NULL
+    paused boolean NOT NULL,
+    limits_version bigint NOT NULL DEFAULT 0
 );
+INSERT INTO stockhold.pauses (location, paused) VALUES ('', false);
+
+-- Limits, packed in `body`. Not spread: every instance has a copy of all of them. Counters of generations before `generation`
+-- are in use no more: they are deleted some time later. A deleted limit keeps its row, so that its versions are never used again.
+CREATE TABLE stockhold.limits (
+    id text COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL,
+    generation bigint NOT NULL,
+    body bytea NOT NULL,
+    CONSTRAINT limits_version CHECK (version >= 1 AND generation BETWEEN 1 AND version)
+);
+
+-- What limits count: one row for each subject that has units, and its lock orders everything that happens to them. The first byte
+-- of `subject` is its kind, and its name follows. The rows of one limit are listed in order of their subjects, so the key has no
+-- bucket.
+CREATE TABLE stockhold.limit_counters (
+    limit_id text COLLATE "C" NOT NULL,
+    generation bigint NOT NULL,
+    subject bytea NOT NULL,
+    held bigint NOT NULL,
+    sold bigint NOT NULL,
+    PRIMARY KEY (limit_id, generation, subject),
+    CONSTRAINT limit_counters_not_negative CHECK (held >= 0 AND sold >= 0)
+) WITH (fillfactor = 50);
+
+-- One row for each counter of an active reservation, gone when the reservation ends: "the earliest deadline that this counter
+-- counts" is one step into the primary key. A queue, so it is vacuumed often.
+CREATE TABLE stockhold.counted_holds (
+    limit_id text COLLATE "C" NOT NULL,
+    generation bigint NOT NULL,
+    subject bytea NOT NULL,
+    expires_at bigint NOT NULL,
+    id uuid NOT NULL,
+    PRIMARY KEY (limit_id, generation, subject, expires_at, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 -- Records: small things that are no stock, such as API keys. Not spread, since there are few. A deleted record keeps its row
 -- without a value, so that its versions are never used again. Kept for good.
@@ -181,13 +225,15 @@ CREATE TABLE stockhold.archived (
 );
 INSERT INTO stockhold.archived (position, at) VALUES (0, 0);
 
--- The items as the archived events left them, and the units that archived reservations have sold.
+-- The items as the archived events left them, and the units that archived reservations have sold: all of them, and those drawn from
+-- pools by the names of these, NULL if there are none.
 -- Removed with its item only.
 CREATE TABLE stockhold.archived_items (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
     sku text COLLATE "C" NOT NULL,
     sold bigint NOT NULL,
+    pool_sales bytea,
     body bytea NOT NULL,
     PRIMARY KEY (bucket, location, sku),
     CONSTRAINT archived_items_sold CHECK (sold >= 0)
@@ -199,11 +245,22 @@ CREATE TABLE stockhold.archived_pauses (
     paused boolean NOT NULL
 );
 
+-- Units that archived reservations have sold, by the counters that count them. Deleted with the counter.
+CREATE TABLE stockhold.archived_counters (
+    limit_id text COLLATE "C" NOT NULL,
+    generation bigint NOT NULL,
+    subject bytea NOT NULL,
+    sold bigint NOT NULL,
+    PRIMARY KEY (limit_id, generation, subject),
+    CONSTRAINT archived_counters_sold CHECK (sold >= 1)
+);
+
 -- Units with ids: seats, slots, serials. Of an item that has them the row in `items` keeps no figures (its `sequence` stays at
 -- 1), so that no claim writes or locks it: they are sums over `unit_counters`.
 
 -- One row per unit. `position` and `id` are the order of claims. Where `status` is not 0 (available), `reservation` has it: 1 is
--- held, 2 sold, 3 sold and fulfilled. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
+-- held, 2 sold, 3 sold and fulfilled. A unit that is available in a pool only has status 4. A unit that is held or sold keeps the pool
+-- that it was drawn from. `history` is the serials of the newest batches of events that moved the unit, 8 bytes each and at most 64 of them.
 -- Kept until it is retired.
 CREATE TABLE stockhold.units (
     bucket smallint NOT NULL,
@@ -219,10 +276,12 @@ CREATE TABLE stockhold.units (
     reservation uuid,
     version bigint NOT NULL,
     history bytea NOT NULL,
+    pool text COLLATE "C",
     PRIMARY KEY (bucket, location, sku, id),
     CONSTRAINT units_history CHECK (octet_length(history) <= 512 AND octet_length(history) % 8 = 0),
-    CONSTRAINT units_status CHECK (status BETWEEN 0 AND 3),
-    CONSTRAINT units_are_with_a_reservation CHECK ((status = 0) = (reservation IS NULL)),
+    CONSTRAINT units_status CHECK (status BETWEEN 0 AND 4),
+    CONSTRAINT units_are_with_a_reservation CHECK ((status IN (0, 4)) = (reservation IS NULL)),
+    CONSTRAINT units_free_in_pools CHECK (status NOT IN (0, 4) OR (status = 4) = (pool IS NOT NULL)),
     CONSTRAINT units_counted_up CHECK (version >= 1 AND position >= 0)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
@@ -230,12 +289,18 @@ CREATE TABLE stockhold.units (
 -- are given.
 CREATE INDEX units_in_order ON stockhold.units (status, bucket, location, sku, position, id);
 
+-- The same for each pool. It has no entry for the units of items without pools, so their claims don't change it.
+CREATE INDEX units_in_pools ON stockhold.units (bucket, location, sku, pool, position, id) WHERE status = 4;
+
 -- What an item's units and its active reservations come to, in shards: instances add to different shards, so that they seldom wait
 -- for each other. A shard may be below zero, the sum never is. `decided_at` is the newest instant that one was moved at. Removed with its item only.
 CREATE TABLE stockhold.unit_counters (
     bucket smallint NOT NULL,
     location text COLLATE "C" NOT NULL,
     sku text COLLATE "C" NOT NULL,
+    -- The empty text stands for the whole item. Of a pool `total_units` are the units that are in it, and `decided_at` is when units
+    -- were last drawn from it, or 0. The columns that a pool does not have are 0.
+    pool text COLLATE "C" NOT NULL,
     counter_shard smallint NOT NULL,
     total_units bigint NOT NULL,
     held bigint NOT NULL,
@@ -244,7 +309,7 @@ CREATE TABLE stockhold.unit_counters (
     held_under_payment bigint NOT NULL,
     active bigint NOT NULL,
     decided_at bigint NOT NULL,
-    PRIMARY KEY (bucket, location, sku, counter_shard)
+    PRIMARY KEY (bucket, location, sku, pool, counter_shard)
 ) WITH (fillfactor = 50);
 
 -- The ledger of sales: one row for each unit that a reservation has sold, closed when it came back. Closed ones are kept as long

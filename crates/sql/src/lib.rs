@@ -42,27 +42,35 @@ fn kind(url: &str) -> Result<Kind, OpenError> {
 /// Opens the store that an address names: `postgres://user:password@host:port/database?sslmode=verify-full`, or `mysql://…`.
 /// Blocks until the first connection is open and the schema is up to date.
 pub fn open(url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
-    let of_primary = kind(url)?;
-    options.start_progress.begin(StartStep::ConnectToDatabase, None);
-    let Some(replica) = options.replica.clone() else { return primary(of_primary, url, options) };
-    let primary = primary(of_primary, url, options.clone())?;
-    options.start_progress.begin(StartStep::ConnectToReplica, None);
-    match (of_primary, kind(&replica.url)?) {
-        (Kind::Postgres, Kind::Postgres) => {
-            Ok(Arc::new(postgres::open_with_replica(primary, url, &replica, &options)?))
-        }
-        (Kind::Mysql, Kind::Mysql) => {
-            Ok(Arc::new(mysql::open_with_replica(primary, url, &replica, &options)?))
-        }
-        _ => Err(OpenError::Address("a replica is of the same kind as its primary".to_owned())),
-    }
+    let of_replica = options.clone();
+    let primary = open_primary(url, options)?;
+    with_replica(primary, url, &of_replica)
 }
 
-fn primary(kind: Kind, url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
-    Ok(match kind {
+/// Like [`open`], without the replica.
+pub fn open_primary(url: &str, options: Options) -> Result<Arc<dyn Store>, OpenError> {
+    options.start_progress.begin(StartStep::ConnectToDatabase, None);
+    Ok(match kind(url)? {
         Kind::Postgres => Arc::new(postgres::open(url, options)?),
         Kind::Mysql => Arc::new(mysql::open(url, options)?),
     })
+}
+
+/// Puts the replica of the options, if there is one, in front of a store over its primary.
+pub fn with_replica(
+    primary: Arc<dyn Store>,
+    url: &str,
+    options: &Options,
+) -> Result<Arc<dyn Store>, OpenError> {
+    let Some(replica) = &options.replica else { return Ok(primary) };
+    options.start_progress.begin(StartStep::ConnectToReplica, None);
+    match (kind(url)?, kind(&replica.url)?) {
+        (Kind::Postgres, Kind::Postgres) => {
+            Ok(Arc::new(postgres::open_with_replica(primary, url, replica, options)?))
+        }
+        (Kind::Mysql, Kind::Mysql) => Ok(Arc::new(mysql::open_with_replica(primary, url, replica, options)?)),
+        _ => Err(OpenError::Address("a replica is of the same kind as its primary".to_owned())),
+    }
 }
 
 /// Brings the schema of the database that an address names up to date, and does nothing else.

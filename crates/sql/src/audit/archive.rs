@@ -6,12 +6,14 @@
 //! them the database can be verified. An archive that was interrupted continues where it ended. It waits for no locks of the
 //! instances, except for ended reservations whose units are just being returned.
 
-use super::ledger::Ledger;
+use super::ledger::{ItemAccount, Ledger};
 use super::{ArchiveBoundary, ArchiveDeletion, AuditError, AuditSession, BatchRow, ItemBalance};
 use crate::engine::{DbError, LockSet, Options, events_from};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{EventId, Hold, Instant, ItemKey, ReservationId, Scope, Status, Transition};
+use stockhold_domain::{
+    CounterKey, EventId, Hold, Instant, ItemKey, LimitSet, ReservationId, Scope, Status, Transition,
+};
 use stockhold_store::EventRow;
 
 /// Events after which a transaction ends: it takes some tens of milliseconds, in which no other archive begins and no event
@@ -227,8 +229,9 @@ async fn try_delete_chunk<S: AuditSession>(
     if opening.position != from {
         return Err(DeletionError::Refused("another archive is at work on this database".to_owned()));
     }
-    let lock_set = LockSet { holds: ended.keys().copied().collect(), ..LockSet::default() };
-    let held = session.lock(&lock_set).await?.rows.holds;
+    let lock_set = LockSet { limits: true, holds: ended.keys().copied().collect(), ..LockSet::default() };
+    let rows = session.lock(&lock_set).await?.rows;
+    let (limits, held) = (rows.limits.unwrap_or_default(), rows.holds);
     let holds: Vec<Hold> = held.into_iter().filter(|hold| ended.get(&hold.id) == Some(hold)).collect();
     let ClosingBalances { balances, deleted, pauses } = balances(session, chunk, &holds).await?;
     let newest = chunk.events.iter().map(|row| row.event.at).max().unwrap_or(opening.at);
@@ -240,9 +243,21 @@ async fn try_delete_chunk<S: AuditSession>(
         balances: &balances,
         deleted: &deleted,
         pauses: &pauses,
+        counters: &sold_under_limits(&holds, &limits),
     };
     session.delete_archived(&deletion).await?;
     Ok(holds.len())
+}
+
+/// The units that reservations have sold, by the counters that count them now.
+fn sold_under_limits<'a>(holds: &'a [Hold], limits: &LimitSet) -> Vec<(&'a CounterKey, u64)> {
+    let mut sold: BTreeMap<&CounterKey, u64> = BTreeMap::new();
+    for line in holds.iter().filter(|hold| hold.status == Status::Confirmed).flat_map(|hold| &*hold.lines) {
+        for count in line.details().counted.iter().filter(|count| limits.current(&count.key).is_some()) {
+            *sold.entry(&count.key).or_default() += u64::from(count.units);
+        }
+    }
+    sold.into_iter().filter(|(_, units)| *units > 0).collect()
 }
 
 fn wrong_books(what: &str) -> String {
@@ -268,7 +283,7 @@ async fn balances<S: AuditSession>(
             Transition::Hold { hold, .. } => hold.lines.iter().map(|line| line.item.clone()).collect(),
             Transition::Stock { item, .. } => vec![item.key.clone()],
             Transition::Sale { scope: Scope::Item(key), .. } => vec![key.clone()],
-            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => Vec::new(),
         }
     };
     let keys: BTreeSet<ItemKey> = chunk.events.iter().flat_map(touched).collect();
@@ -286,11 +301,16 @@ async fn balances<S: AuditSession>(
     for line in holds.iter().filter(|hold| hold.status == Status::Confirmed).flat_map(|hold| &*hold.lines) {
         if let Some(account) = ledger.items.get_mut(&line.item) {
             account.sold += u64::from(line.quantity.saturating_sub(line.returned));
+            account.add_draws(Status::Confirmed, line);
         }
     }
     let deleted =
         ledger.deleted.into_iter().filter(|key| !ledger.items.contains_key(key)).collect::<Vec<_>>();
-    let balances =
-        ledger.items.into_values().map(|account| ItemBalance { item: account.item, sold: account.sold });
+    let balance = |account: ItemAccount| {
+        let sales = account.drawn.into_iter().map(|(pool, drawn)| (pool, drawn.sold));
+        let pool_sales = sales.filter(|(_, sold)| *sold > 0).collect();
+        ItemBalance { item: account.item, sold: account.sold, pool_sales }
+    };
+    let balances = ledger.items.into_values().map(balance);
     Ok(ClosingBalances { balances: balances.collect(), deleted, pauses: ledger.pauses.into_iter().collect() })
 }

@@ -5,10 +5,12 @@
 //! an item are summed up here, and the counters in the events are not compared. The transitions of each unit follow one another.
 
 use super::ItemBalance;
+use crate::engine::pools_of_row;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Line, Mode, Record, RecordKey, Scope,
-    StockChange, StockCounters, Transition, UnitMove, UnitStatus, moved,
+    CounterEffect, Event, Hold, HoldChange, Item, ItemKey, Label, Limit, LimitCounters, LimitSet, Line, Mode,
+    Pool, Pools, Record, RecordKey, Scope, Status, StockChange, StockCounters, Transition, UnitMove,
+    UnitStatus, moved,
 };
 use stockhold_store::ledger::{is_oversold, item_violations, line_violations, record_violations};
 
@@ -21,6 +23,10 @@ pub(super) struct Ledger {
     pub(super) pauses: BTreeMap<String, bool>,
     /// Records as events left them, deleted ones included.
     pub(super) records: BTreeMap<RecordKey, Record>,
+    /// Limits as events left them, deleted ones included.
+    pub(super) limits: LimitSet,
+    /// What limits count, as events left it.
+    pub(super) counters: LimitCounters,
     /// Events so far that are about reservations.
     pub(super) of_holds: u64,
     /// Whether events have left that units came with: one that is not known may be there.
@@ -37,32 +43,75 @@ pub(super) struct ItemAccount {
     pub(super) item: Item,
     /// Whether the store has it.
     pub(super) seen: bool,
+    /// The pools that the store has of it.
+    pub(super) stored_pools: Pools,
     /// Units and reservations that are active.
     pub(super) held: u64,
     pub(super) active: u64,
     /// Units sold, less returns; what has left included.
     pub(super) sold: u64,
+    /// Units that were drawn from pools, by the names of these; what has left included.
+    pub(super) drawn: BTreeMap<Label, DrawnUnits>,
     /// Units with ids, each with its version.
     pub(super) units: BTreeMap<Label, (UnitStatus, u64)>,
 }
 
+/// Units that reservations drew from a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DrawnUnits {
+    /// By active reservations.
+    pub(super) held: u64,
+    /// Sold, less returns.
+    pub(super) sold: u64,
+}
+
 impl ItemAccount {
     fn new(item: Item, sold: u64) -> Self {
-        Self { item, seen: false, held: 0, active: 0, sold, units: BTreeMap::new() }
+        let (drawn, units) = (BTreeMap::new(), BTreeMap::new());
+        let stored_pools = Pools::default();
+        Self { item, seen: false, stored_pools, held: 0, active: 0, sold, drawn, units }
+    }
+
+    /// Takes the pools of an event of a reservation. Where units have ids, another instance may have changed what is said of a pool
+    /// meanwhile, so only the times of draws are taken.
+    fn take_pools(&mut self, pools: &Pools) {
+        if self.item.mode == Mode::Counted {
+            self.item.pools = pools.clone();
+            return;
+        }
+        self.item.pools = with_draws(&self.item.pools, pools);
+    }
+
+    /// Adds what a line of a reservation with this status drew from pools.
+    pub(super) fn add_draws(&mut self, status: Status, line: &Line) {
+        for draw in &line.details().draws {
+            let drawn = self.drawn.entry(draw.pool.clone()).or_default();
+            match status {
+                Status::Active => drawn.held += u64::from(draw.units),
+                Status::Confirmed => drawn.sold += u64::from(draw.units),
+                Status::Cancelled | Status::Expired => {}
+            }
+        }
     }
 }
 
 impl Ledger {
     /// Opens an item's account where events that have left stopped.
-    pub(super) fn open(&mut self, ItemBalance { item, sold }: ItemBalance) {
-        self.items.insert(item.key.clone(), ItemAccount::new(item, sold));
+    pub(super) fn open(&mut self, ItemBalance { item, sold, pool_sales }: ItemBalance) {
+        let mut account = ItemAccount::new(item, sold);
+        let sales = |(pool, sold)| (pool, DrawnUnits { held: 0, sold });
+        account.drawn.extend(pool_sales.into_iter().map(sales));
+        self.items.insert(account.item.key.clone(), account);
     }
 
     /// Takes the next event.
     pub(super) fn take(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { change, hold, figures } => {
+            Transition::Hold { change, hold, figures, limits } => {
                 self.of_holds += 1;
+                for (key, counter) in limits.iter().flat_map(|effects| &*effects.counters) {
+                    self.counters.put(key.clone(), *counter);
+                }
                 if *change == HoldChange::Expired && event.at < hold.expires_at {
                     self.findings.push(format!("reservation {} expired before its deadline", hold.id));
                 }
@@ -71,6 +120,10 @@ impl Ledger {
                 }
                 for ((line, after), at) in hold.lines.iter().zip(figures).zip(0..) {
                     self.line(change, hold, line, at, *after);
+                    let pools = limits.as_ref().and_then(|effects| effects.pools_of(at));
+                    if let (Some(pools), Some(account)) = (pools, self.items.get_mut(&line.item)) {
+                        account.take_pools(pools);
+                    }
                 }
             }
             Transition::Stock { change, item } => {
@@ -94,6 +147,7 @@ impl Ledger {
                 };
                 self.pauses.insert(location, *paused);
             }
+            Transition::Limit { limit } => self.limit(limit),
             Transition::Record { record, .. } => {
                 let before = self.records.insert(record.key.clone(), record.clone());
                 if before.is_some() || !self.partial {
@@ -101,6 +155,21 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// Checks a change of a limit against the limit before it.
+    fn limit(&mut self, limit: &Limit) {
+        let before = self.limits.get(&limit.id);
+        let follows = match before {
+            Some(before) => limit.version == before.version + 1,
+            None => self.partial || limit.version == 1,
+        };
+        let goes_on = before.is_some_and(|before| before.generation == limit.generation);
+        if !follows || !(goes_on || limit.generation == limit.version || before.is_none()) {
+            self.findings.push(format!("limit {:?} does not follow from the one before it", limit.id));
+        }
+        self.counters.on_change(limit);
+        self.limits.put(limit.clone());
     }
 
     /// Checks the counters of one line's item after a transition of a reservation.
@@ -172,11 +241,26 @@ impl Ledger {
             if item.figures.total_units != 0 {
                 self.findings.push(format!("{:?}: {change:?} begins it with units", item.key));
             }
-            self.items.insert(item.key.clone(), ItemAccount::new(item.clone(), 0));
+            let item = Item { pools: pools_of_row(item), ..item.clone() };
+            self.items.insert(item.key.clone(), ItemAccount::new(item, 0));
             return;
         };
         let units_follow = match change {
-            StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => true,
+            StockChange::Set
+            | StockChange::Adjusted { .. }
+            | StockChange::Deleted
+            | StockChange::PoolSet { .. }
+            | StockChange::PoolDeleted { .. }
+            | StockChange::PoolReleased { .. } => true,
+            StockChange::UnitsPooled { units, .. } => units.iter().fold(true, |follows, unit| {
+                let after = (UnitStatus::Available, unit.version);
+                match account.units.insert(unit.id.clone(), after) {
+                    Some((status, version)) => {
+                        follows && status == UnitStatus::Available && version + 1 == unit.version
+                    }
+                    None => follows && partial,
+                }
+            }),
             StockChange::UnitsAdded(units) => units.iter().fold(true, |follows, unit| {
                 let before = account.units.insert(unit.id.clone(), (unit.status, unit.version));
                 follows && before.is_none()
@@ -194,7 +278,8 @@ impl Ledger {
             at: before.at.max(item.figures.at),
             ..before
         };
-        let after = Item { figures, ..item.clone() };
+        let pools = with_draws(&pools_of_row(item), &account.item.pools);
+        let after = Item { figures, pools, ..item.clone() };
         let set_total = *change == StockChange::Set && figures.total_units != before.total_units;
         let adjusted = matches!(change, StockChange::Adjusted { .. });
         if !units_follow || set_total || adjusted || item.figures.sequence != 0 {
@@ -219,6 +304,16 @@ impl Ledger {
         self.findings.extend(item_violations(change, before.as_ref(), item));
     }
 }
+
+/// Pools with the latest times of draws of both.
+fn with_draws(pools: &Pools, others: &Pools) -> Pools {
+    let latest = |pool: &Pool| {
+        let other = others.get(&pool.name).map_or(pool.used_at, |other| other.used_at);
+        Pool { used_at: pool.used_at.max(other), ..pool.clone() }
+    };
+    Pools::new(pools.all().iter().map(latest).collect())
+}
+
 /// The number of units with ids that a transition moves, by what it says of a line.
 fn moved_units(change: &HoldChange, line: &Line, number: usize) -> i64 {
     match change {

@@ -16,11 +16,13 @@ mod records;
 mod transfer;
 mod verify;
 
-use crate::engine::{DbError, OpenError, Session};
+use crate::engine::{CountedHoldRow, DbError, Deadline, OpenError, Session};
 use core::fmt;
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Hold, Instant, Item, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
+use stockhold_domain::{
+    CounterKey, Hold, Instant, Item, ItemKey, KeyHash, Label, LimitCounter, Record, RecordKey, ReservationId,
+};
 
 pub(crate) use archive::run as run_archive;
 pub use archive::{ArchiveRequest, ArchiveSink, ArchiveSummary};
@@ -133,6 +135,36 @@ pub(crate) trait AuditSession: Session {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
 
+    /// Limits behind one, deleted ones included, in order of their ids.
+    fn limit_rows(
+        &mut self,
+        after: Option<&Label>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<LimitRow>, DbError>> + Send;
+
+    /// Counters of limits behind one, in order of their keys.
+    fn counter_rows(
+        &mut self,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(CounterKey, LimitCounter)>, DbError>> + Send;
+
+    /// The units that archived reservations have sold, by counters behind one, in order of their keys.
+    fn archived_counter_rows(
+        &mut self,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(CounterKey, u64)>, DbError>> + Send;
+
+    /// Those of these rows that the queues of counters have.
+    fn counted_holds_of(
+        &mut self,
+        rows: &[CountedHoldRow<'_>],
+    ) -> impl Future<Output = Result<Vec<(CounterKey, Deadline)>, DbError>> + Send;
+
+    /// How many rows the queues of counters have in all.
+    fn counted_hold_count(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
+
     /// Begins a transaction in which rows leave; where the books begin, locked.
     fn begin_archive_deletion(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;
 
@@ -159,6 +191,8 @@ pub(crate) struct ItemBalance {
     pub(crate) item: Item,
     /// Units that reservations have sold that have left, less returns.
     pub(crate) sold: u64,
+    /// Those of them that were drawn from pools, by the names of these.
+    pub(crate) pool_sales: BTreeMap<Label, u64>,
 }
 
 /// One row of events.
@@ -204,6 +238,16 @@ pub(crate) struct KeyRow {
     pub(crate) body: Vec<u8>,
 }
 
+/// One row of limits.
+#[derive(Debug)]
+pub(crate) struct LimitRow {
+    pub(crate) id: Label,
+    pub(crate) version: u64,
+    /// The first generation whose counters are in use.
+    pub(crate) generation: u64,
+    pub(crate) body: Vec<u8>,
+}
+
 /// What leaves in one transaction.
 #[derive(Debug)]
 pub(crate) struct ArchiveDeletion<'a> {
@@ -221,6 +265,8 @@ pub(crate) struct ArchiveDeletion<'a> {
     pub(crate) deleted: &'a [ItemKey],
     /// The pauses after the archived events.
     pub(crate) pauses: &'a [(String, bool)],
+    /// The units that these reservations have sold, by the counters that count them, in order of their keys.
+    pub(crate) counters: &'a [(&'a CounterKey, u64)],
 }
 
 impl ArchiveDeletion<'_> {

@@ -129,8 +129,10 @@ async fn write<S: AuditSession>(
 /// Adds what an event touches to a lock set.
 fn name(transition: &Transition, lock_set: &mut LockSet) {
     match transition {
-        Transition::Hold { change, hold, .. } => {
+        Transition::Hold { change, hold, limits, .. } => {
             lock_set.holds.insert(hold.id);
+            let counters = limits.iter().flat_map(|effects| &effects.counters);
+            lock_set.counters.extend(counters.map(|(key, _)| key.clone()));
             lock_set.items.extend(hold.lines.iter().map(|line| line.item.clone()));
             for line in hold.lines.iter().filter(|line| line.units.is_some()) {
                 let units = lock_set.units.entry(line.item.clone()).or_default();
@@ -147,6 +149,10 @@ fn name(transition: &Transition, lock_set: &mut LockSet) {
             if let StockChange::UnitsRetired(ids) = change {
                 lock_set.units.entry(item.key.clone()).or_default().named.extend(ids.iter().cloned());
             }
+            if let StockChange::UnitsPooled { units, .. } = change {
+                let named = units.iter().map(|unit| unit.id.clone());
+                lock_set.units.entry(item.key.clone()).or_default().named.extend(named);
+            }
         }
         Transition::Sale { scope: Scope::Item(key), .. } => {
             lock_set.items.insert(key.clone());
@@ -158,6 +164,10 @@ fn name(transition: &Transition, lock_set: &mut LockSet) {
         Transition::Sale { scope: Scope::Everything, .. } => {
             lock_set.sets_pauses = true;
             lock_set.pauses.insert(String::new());
+        }
+        Transition::Limit { .. } => {
+            lock_set.limits = true;
+            lock_set.sets_limits = true;
         }
         Transition::Record { record, .. } => {
             lock_set.records.insert(record.key.clone());

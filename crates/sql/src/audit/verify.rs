@@ -2,17 +2,19 @@
 //! tables against it. Reads one moment and changes nothing. Page by page: memory is for every item, and for one page of
 //! reservations, events or keys.
 
+mod limits;
+mod pools;
+mod units;
+
 use super::ledger::Ledger;
 use super::records;
 use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, MovedHistories, QueuedLine};
 use crate::engine::{
     DbError, LockSet, events_from, first_sku, further_skus, hold_from, key_from, serials_from,
 };
+use limits::CountedUnits;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{
-    Event, Hold, ItemKey, KeyHash, KeyTarget, Mode, RecordKey, ReservationId, Status, Transition, Unit,
-    UnitStatus,
-};
+use stockhold_domain::{Event, Hold, Item, KeyHash, KeyTarget, RecordKey, ReservationId, Status, Transition};
 use stockhold_store::ItemPageRequest;
 use stockhold_store::ledger::{KnownHold, hold_violations};
 
@@ -24,8 +26,6 @@ const BATCHES_AT_ONCE: usize = 64;
 const HOLDS_AT_ONCE: usize = 1_000;
 /// Items that are read at a time.
 const ITEMS_AT_ONCE: usize = 500;
-/// Units that are read at a time.
-const UNITS_AT_ONCE: usize = 10_000;
 /// Keys that are read at a time.
 const KEYS_AT_ONCE: usize = 2_000;
 /// How far the clock of an instance that made an id may be ahead of the database's clock.
@@ -78,13 +78,18 @@ pub(crate) async fn verify_all<S: AuditSession>(
         ledger: Ledger { partial: opening.position > 0, ..Ledger::default() },
         verdict: VerifyReport { archived: opening.position, ..VerifyReport::default() },
         matched: 0,
+        counted: CountedUnits::default(),
         records: BTreeSet::new(),
     };
     verify_all.events(progress).await?;
     verify_all.items().await?;
+    verify_all.limits().await?;
     verify_all.holds(progress).await?;
     verify_all.sums().await?;
+    verify_all.pools();
+    verify_all.releases().await?;
     verify_all.units().await?;
+    verify_all.counters().await?;
     verify_all.records().await?;
     verify_all.keys(progress).await?;
     let Verifier { session, verdict, .. } = verify_all;
@@ -99,6 +104,8 @@ struct Verifier<'a, S> {
     verdict: VerifyReport,
     /// Events of reservations that were found in a reservation's history.
     matched: u64,
+    /// What limits count, by the reservations.
+    counted: CountedUnits,
     /// The records that are there, deleted ones included.
     records: BTreeSet<RecordKey>,
 }
@@ -200,12 +207,9 @@ impl<S: AuditSession> Verifier<'_, S> {
                 match self.ledger.items.get_mut(&item.key) {
                     Some(account) => {
                         account.seen = true;
-                        if account.item != item {
-                            let came = account.item.figures;
-                            self.find(format!(
-                                "{:?} is {:?}, and its events lead to {came:?} or to other settings",
-                                item.key, item.figures
-                            ));
+                        account.stored_pools = item.pools.clone();
+                        for what in item_differences(&item, &account.item) {
+                            self.find(what);
                         }
                     }
                     None => self.find(format!("{:?} is there without an event that made it", item.key)),
@@ -364,8 +368,10 @@ impl<S: AuditSession> Verifier<'_, S> {
         if let Some(count) = self.verdict.reservations.get_mut(number) {
             *count += 1;
         }
+        self.counted.add(hold, &self.ledger.limits);
         for line in &*hold.lines {
             let Some(account) = self.ledger.items.get_mut(&line.item) else { continue };
+            account.add_draws(hold.status, line);
             match hold.status {
                 Status::Active => {
                     account.held += u64::from(line.quantity);
@@ -413,7 +419,7 @@ impl<S: AuditSession> Verifier<'_, S> {
         for id in wrong {
             self.find(format!("reservation {id}: the queue of deadlines has it wrongly"));
         }
-        Ok(())
+        self.counted_holds(&active).await
     }
 
     /// What every item holds and has sold is the sum over its reservations, and over the queue of deadlines.
@@ -444,54 +450,6 @@ impl<S: AuditSession> Verifier<'_, S> {
         if all != lines {
             self.find(format!(
                 "the queue of deadlines has {all} lines, of which {lines} are of items that are there"
-            ));
-        }
-        Ok(())
-    }
-
-    /// Every unit stands where its events left it, and the ledger of sales has those that are sold.
-    async fn units(&mut self) -> Result<(), DbError> {
-        let unit_items = self.ledger.items.values().filter(|account| account.item.mode == Mode::Units);
-        let unit_items: Vec<ItemKey> = unit_items.map(|account| account.item.key.clone()).collect();
-        let mut sales = 0;
-        for key in unit_items {
-            let account = self.ledger.items.get_mut(&key);
-            let mut meant = account.map(|account| core::mem::take(&mut account.units)).unwrap_or_default();
-            let mut sold = BTreeSet::new();
-            let mut after = None;
-            loop {
-                let page = self.session.units(&key, after.as_ref(), UNITS_AT_ONCE).await?;
-                let more = page.len() == UNITS_AT_ONCE;
-                self.verdict.units += page.len() as u64;
-                after = page.last().map(|unit| (unit.place.position, unit.id.clone()));
-                for Unit { id, status, version, .. } in page {
-                    let came = meant.remove(&id);
-                    if came.map_or(!self.ledger.partial, |came| came != (status, version)) {
-                        self.find(format!(
-                            "{key:?}: unit {id:?} is {status:?} at version {version}, and its events lead to {came:?}"
-                        ));
-                    }
-                    if let UnitStatus::Sold(by) | UnitStatus::Fulfilled(by) = status {
-                        sold.insert((id, by));
-                    }
-                }
-                if !more {
-                    break;
-                }
-            }
-            for id in meant.keys() {
-                self.find(format!("{key:?}: unit {id:?} is not there"));
-            }
-            let open: BTreeSet<_> = self.session.open_sales(&key).await?.into_iter().collect();
-            sales += open.len() as u64;
-            for (id, by) in sold.symmetric_difference(&open) {
-                self.find(format!("{key:?}: unit {id:?}, sold by {by}, and the ledger of sales differ"));
-            }
-        }
-        let all = self.session.open_sale_count().await?;
-        if all != sales {
-            self.find(format!(
-                "{all} units are sold by the ledger of sales, {sales} of them of items that are there"
             ));
         }
         Ok(())
@@ -574,6 +532,22 @@ struct HistoryEvents {
     of_holds: BTreeMap<ReservationId, Vec<(u64, Event)>>,
     /// Batches that are there.
     serials: BTreeSet<u64>,
+}
+
+/// How an item differs from what its events lead to.
+fn item_differences(item: &Item, came: &Item) -> Vec<String> {
+    if item == came {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    if (Item { pools: came.pools.clone(), ..item.clone() }) != *came {
+        found.push(format!(
+            "{:?} is {:?}, and its events lead to {:?} or to other settings",
+            item.key, item.figures, came.figures
+        ));
+    }
+    found.extend(pools::difference(item, came));
+    found
 }
 
 fn decoded(row: &BatchRow) -> Result<Vec<Event>, String> {

@@ -4,15 +4,19 @@ use crate::engine::db_error::DbError;
 use crate::engine::options::OpenError;
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_domain::{
-    Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Mode, Record, RecordKey, RecordKind,
-    ReservationId, Status, StockCounters, Unit,
+    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, LimitCounter,
+    LimitSet, Record, RecordKey, RecordKind, ReservationId, Status, StockCounters, Subject, Unit,
 };
 use stockhold_store::{EventRow, ItemPageRequest};
 
 /// A deadline and whose it is, in the order that holds fall due.
 pub(crate) type Deadline = (Instant, ReservationId);
+
+/// When the next pool of an item is to be released, and of which item, in the order of the times.
+pub(crate) type Release = (Instant, ItemKey);
 
 /// Where a database is and how one talks to it.
 pub(crate) trait Dialect: Send + Sync + 'static {
@@ -77,6 +81,25 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
 
+    /// The newest limits that this instance has read. They may be out of date: they only help to plan what is locked.
+    fn known_limits(&self) -> Arc<LimitSet>;
+
+    /// The counters of the current generation of a limit in order of their subjects: fewer than the limit only at the end.
+    fn counter_page(
+        &mut self,
+        of: &Limit,
+        after: Option<&Subject>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(Subject, LimitCounter)>, DbError>> + Send;
+
+    /// Deletes counters of generations of a limit before this one, at most `limit` of them. Returns their number.
+    fn forget_counters(
+        &mut self,
+        of: &Label,
+        generation: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<usize, DbError>> + Send;
+
     /// Looks at reservations, the one with the largest place first.
     fn scan(&mut self, scan: &ReservationScan<'_>) -> impl Future<Output = Result<ScanPage, DbError>> + Send;
 
@@ -112,7 +135,22 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<(Instant, Vec<Deadline>), DbError>> + Send;
 
-    /// Those of the items, the reservations and the named units, in this order, that nobody else has locked, locked by a
+    /// The clock, and at most `limit` items with the next release of one of their pools, due or not, the earliest first. If `after` is
+    /// given, only those that come after it in this order. Takes no locks.
+    fn releases(
+        &mut self,
+        after: Option<&Release>,
+        limit: usize,
+    ) -> impl Future<Output = Result<(Instant, Vec<Release>), DbError>> + Send;
+
+    /// Moves the time at which the sweeper looks at an item because of its pools, unless it has changed since it was read. Commits.
+    fn move_release(
+        &mut self,
+        of: &Release,
+        to: Option<Instant>,
+    ) -> impl Future<Output = Result<(), DbError>> + Send;
+
+    /// Those of the items, the reservations, the counters and the named units, in this order, that nobody else has locked, locked by a
     /// transaction that is begun here. [`Session::lock`] goes on within it: it is the same transaction, so its locks are had
     /// already.
     fn lock_skip_locked(
@@ -142,12 +180,20 @@ pub(crate) struct LockSet {
     pub(crate) pauses: BTreeSet<String>,
     /// Whether pauses are to be set, and so locked against all who read any.
     pub(crate) sets_pauses: bool,
+    /// Whether the limits are read. They are locked with the pauses.
+    pub(crate) limits: bool,
+    /// Whether limits are to be set, and so locked against all who read any.
+    pub(crate) sets_limits: bool,
     /// Items.
     pub(crate) items: BTreeSet<ItemKey>,
     /// Items that are only read: those whose units have ids, as far as only units move.
     pub(crate) seen: BTreeSet<ItemKey>,
     /// Reservations.
     pub(crate) holds: BTreeSet<ReservationId>,
+    /// Counters of limits. They need not exist: of two instances that create one, the table's key lets one through.
+    pub(crate) counters: BTreeSet<CounterKey>,
+    /// Of the reservations that these counters count, so many of the earliest deadlines. Read only: the counter's lock orders them.
+    pub(crate) counted_due: BTreeMap<CounterKey, usize>,
     /// Units with ids, by item.
     pub(crate) units: BTreeMap<ItemKey, UnitLockSet>,
     /// Used keys. Read only: they never change, and who inserts one first is decided by the table's key.
@@ -156,11 +202,23 @@ pub(crate) struct LockSet {
     pub(crate) due: BTreeMap<ItemKey, usize>,
     /// So many of the earliest deadlines of all.
     pub(crate) any_due: Option<usize>,
+    /// So many of the earliest releases of pools of all items.
+    pub(crate) any_release: Option<usize>,
     /// Records. They need not exist: of two instances that create one, the table's key lets one through.
     pub(crate) records: BTreeSet<RecordKey>,
 }
 
 impl LockSet {
+    /// Whether the lock of pauses and limits is needed.
+    pub(crate) fn reads_settings(&self) -> bool {
+        self.limits || !self.pauses.is_empty()
+    }
+
+    /// Whether the lock of pauses and limits has to exclude all others.
+    pub(crate) fn sets_settings(&self) -> bool {
+        self.sets_limits || self.sets_pauses
+    }
+
     /// Every item, locked or only read.
     pub(crate) fn all_items(&self) -> impl Iterator<Item = &ItemKey> {
         self.items.iter().chain(&self.seen)
@@ -172,9 +230,9 @@ impl LockSet {
 pub(crate) struct UnitLockSet {
     /// These, locked in the order of their ids. They need not exist.
     pub(crate) named: BTreeSet<Label>,
-    /// So many that are free, the first in the order of their claims, locked. What others have locked is passed by. Without
-    /// locks where all is read without.
-    pub(crate) free: usize,
+    /// So many that are free in a pool, or in none, the first in the order of their claims, locked. What others have locked is passed by.
+    /// Without locks where all is read without.
+    pub(crate) free: BTreeMap<Option<Label>, usize>,
     /// All of them, without a lock.
     pub(crate) map: bool,
     /// The highest position.
@@ -196,6 +254,14 @@ pub(crate) struct Rows {
     pub(crate) due: BTreeMap<ItemKey, BTreeSet<Deadline>>,
     /// Deadlines of all.
     pub(crate) any_due: BTreeSet<Deadline>,
+    /// Releases of pools of all items.
+    pub(crate) any_release: BTreeSet<Release>,
+    /// All limits, if they were asked for.
+    pub(crate) limits: Option<Arc<LimitSet>>,
+    /// Counters of limits.
+    pub(crate) counters: Vec<(CounterKey, LimitCounter)>,
+    /// Deadlines of counted reservations by counter, for every counter asked for.
+    pub(crate) counted_due: BTreeMap<CounterKey, BTreeSet<Deadline>>,
     /// Units by item, for every item asked for.
     pub(crate) units: BTreeMap<ItemKey, UnitRows>,
     /// Records, deleted ones included.
@@ -209,7 +275,9 @@ pub(crate) struct UnitRows {
     pub(crate) figures: StockCounters,
     /// Those that were named.
     pub(crate) named: Vec<Unit>,
-    /// Free ones, in the order of their claims.
+    /// The units of its pools, drawn ones included.
+    pub(crate) pools: BTreeMap<Label, PoolCounters>,
+    /// Free ones, those of a pool in the order of their claims, as those of general stock.
     pub(crate) free: Vec<Unit>,
     /// All of them, in no order.
     pub(crate) map: Vec<Unit>,
@@ -217,23 +285,31 @@ pub(crate) struct UnitRows {
     pub(crate) last_position: u64,
 }
 
+/// What the units of a pool come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PoolCounters {
+    /// Units that are in it.
+    pub(crate) allocated: u64,
+    /// Those of them that are held.
+    pub(crate) held: u64,
+    /// Those of them that are sold.
+    pub(crate) sold: u64,
+    /// When units were last drawn from it; before all times if never.
+    pub(crate) used_at: Instant,
+}
+
 impl Default for UnitRows {
     fn default() -> Self {
         let at = Instant::from_micros(0);
         let figures = StockCounters::none(at);
-        Self { figures, named: Vec::new(), free: Vec::new(), map: Vec::new(), last_position: 0 }
-    }
-}
-
-/// What the row of an item has whose units have ids: its figures stand apart.
-pub(crate) fn empty_counters(at: Instant) -> StockCounters {
-    StockCounters { sequence: 1, ..StockCounters::none(at) }
-}
-
-/// Gives an item whose units have ids the figures that stand apart from its row.
-pub(crate) fn set_counters(item: &mut Item, counted: &StockCounters) {
-    if item.mode == Mode::Units {
-        item.figures = StockCounters { sequence: 0, at: item.figures.at.max(counted.at), ..*counted };
+        Self {
+            figures,
+            named: Vec::new(),
+            pools: BTreeMap::new(),
+            free: Vec::new(),
+            map: Vec::new(),
+            last_position: 0,
+        }
     }
 }
 
@@ -246,6 +322,8 @@ pub(crate) struct SkipLockedResult {
     pub(crate) holds: BTreeSet<ReservationId>,
     /// Units.
     pub(crate) units: BTreeSet<(ItemKey, Label)>,
+    /// Counters that exist and that somebody else has locked.
+    pub(crate) counters_of_others: BTreeSet<CounterKey>,
 }
 
 /// What [`Session::lock`] found.
@@ -306,6 +384,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) new_records: Vec<&'a Record>,
     /// Records to update.
     pub(crate) changed_records: Vec<&'a Record>,
+    /// Limits and what they count.
+    pub(crate) limits: LimitChanges<'a>,
     /// Keys to insert. One that exists is [`DbError::Conflict`].
     pub(crate) keys: Vec<&'a KeyRecord>,
     /// What happened, to be inserted as one row under `serial`; never empty when anything else but keys changed.
@@ -322,6 +402,41 @@ impl Changes<'_> {
     }
 }
 
+/// What the commands of one batch changed of limits. Every list is in the order of its table's key.
+#[derive(Debug, Default)]
+pub(crate) struct LimitChanges<'a> {
+    /// Limits to set, made where there is none. The version of the set of limits rises with them.
+    pub(crate) set: Vec<&'a Limit>,
+    /// Counters to insert. One that exists is [`DbError::Conflict`].
+    pub(crate) new_counters: Vec<CounterRow<'a>>,
+    /// Counters to update.
+    pub(crate) changed_counters: Vec<CounterRow<'a>>,
+    /// Counters to delete.
+    pub(crate) gone_counters: Vec<&'a CounterKey>,
+    /// Counted reservations to delete from the queue of their counters, before any is inserted.
+    pub(crate) gone_holds: Vec<CountedHoldRow<'a>>,
+    /// Counted reservations to insert into it.
+    pub(crate) new_holds: Vec<CountedHoldRow<'a>>,
+}
+
+/// A counter as it became.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CounterRow<'a> {
+    /// Which one.
+    pub(crate) key: &'a CounterKey,
+    /// What it counts now.
+    pub(crate) counter: LimitCounter,
+}
+
+/// One counter of an active reservation, as the queue of deadlines of the counter has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CountedHoldRow<'a> {
+    /// The counter.
+    pub(crate) key: &'a CounterKey,
+    /// The deadline of the reservation, and which it is.
+    pub(crate) deadline: Deadline,
+}
+
 /// A unit as it became.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitRow<'a> {
@@ -336,6 +451,8 @@ pub(crate) struct UnitRow<'a> {
 pub(crate) struct CounterChangeRow<'a> {
     /// The item.
     pub(crate) item: &'a ItemKey,
+    /// The pool of the item, or `None` for the item as a whole.
+    pub(crate) pool: Option<&'a Label>,
     /// By how much.
     pub(crate) by: CounterChange,
 }

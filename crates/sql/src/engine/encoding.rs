@@ -2,8 +2,11 @@
 
 use super::db_error::DbError;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use stockhold_domain::{Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, ReservationId, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+use stockhold_domain::{
+    Attributes, BUCKETS, Event, Hold, Item, KeyHash, KeyRecord, Label, Limit, Pools, ReservationId, Settings,
+    Subject,
+};
 use stockhold_store::codec::{self, DecodeError, Reader};
 use stockhold_store::{EventRow, UNIT_HISTORY_LIMIT};
 
@@ -15,6 +18,10 @@ const COMPRESSED_FROM: usize = 1_024;
 const EVENT_BYTES: usize = 256;
 /// Bytes that no batch of events has: what claims more is damaged.
 const EVENTS_BYTES: usize = 1 << 30;
+/// The kinds of subjects, in their order.
+const EVERYONE: u8 = 0;
+const CUSTOMER: u8 = 1;
+const OWNER: u8 = 2;
 /// Bytes of one serial in a history.
 const SERIAL_BYTES: usize = 8;
 /// Bytes that the history of a unit has at most: the newest serials.
@@ -72,6 +79,43 @@ pub(crate) fn settings_from(body: &[u8], oversell_allowance: u64) -> Result<Sett
     Ok(Settings { oversell_allowance, ..whole(body, codec::settings)? })
 }
 
+/// The pools of an item. `None` if it has none.
+pub(crate) fn pools_body(pools: &Pools) -> Option<Vec<u8>> {
+    if pools.all().is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    codec::put_pools(&mut bytes, pools);
+    Some(bytes)
+}
+
+/// The pools of an item from their bytes.
+pub(crate) fn pools_from(body: Option<&[u8]>) -> Result<Pools, DbError> {
+    body.map_or_else(|| Ok(Pools::default()), |body| whole(body, codec::pools))
+}
+
+/// Units by pools. `None` if there are none.
+pub(crate) fn pool_units_body(units: &BTreeMap<Label, u64>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (pool, units) in units {
+        codec::put_text(&mut bytes, pool.as_str());
+        codec::put_u64(&mut bytes, *units);
+    }
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// Units by pools from their bytes.
+pub(crate) fn pool_units_from(body: Option<&[u8]>) -> Result<BTreeMap<Label, u64>, DbError> {
+    let mut units = BTreeMap::new();
+    let mut reader = Reader::new(body.unwrap_or_default());
+    while reader.left() > 0 {
+        let pool = Label::new(reader.text()?);
+        let pool = pool.map_err(|error| DbError::InvariantViolated(format!("the name of a pool {error}")))?;
+        units.insert(pool, reader.u64()?);
+    }
+    Ok(units)
+}
+
 /// What a unit is like.
 pub(crate) fn attributes_body(attributes: &Attributes) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -89,6 +133,48 @@ pub(crate) fn key_body(record: &KeyRecord) -> Vec<u8> {
     let mut bytes = Vec::new();
     codec::put_key_record(&mut bytes, record);
     bytes
+}
+
+/// A limit.
+pub(crate) fn limit_body(limit: &Limit) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    codec::put_limit(&mut bytes, limit);
+    bytes
+}
+
+/// A limit from its bytes.
+pub(crate) fn limit_from(body: &[u8]) -> Result<Limit, DbError> {
+    whole(body, codec::limit)
+}
+
+/// The first generation of a limit whose counters are in use.
+pub(crate) fn live_generation(limit: &Limit) -> u64 {
+    // The next generation of a deleted limit begins with a later version.
+    if limit.terms.is_some() { limit.generation } else { limit.version }
+}
+
+/// A subject as its column has it: its kind, then its name, so that the bytes have the order of subjects.
+pub(crate) fn subject_column(subject: &Subject) -> Vec<u8> {
+    let (kind, name) = match subject {
+        Subject::Everyone => (EVERYONE, ""),
+        Subject::Customer(name) => (CUSTOMER, name.as_str()),
+        Subject::Owner(name) => (OWNER, name.as_str()),
+    };
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(name.as_bytes());
+    bytes
+}
+
+/// A subject from its column.
+pub(crate) fn subject_from(column: &[u8]) -> Result<Subject, DbError> {
+    let name = |name: &[u8]| core::str::from_utf8(name).ok().and_then(|name| Label::new(name).ok());
+    let subject = match column {
+        [EVERYONE] => Some(Subject::Everyone),
+        [CUSTOMER, rest @ ..] => name(rest).map(Subject::Customer),
+        [OWNER, rest @ ..] => name(rest).map(Subject::Owner),
+        _ => None,
+    };
+    subject.ok_or_else(|| DbError::InvariantViolated("a counter's subject can't be read".to_owned()))
 }
 
 /// Events, one after the other.

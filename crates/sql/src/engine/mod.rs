@@ -10,14 +10,15 @@
 //! 1. [`Session::read`] sees what is committed when it begins, locks nothing and leaves no transaction open. What it says is
 //!    used to find out what to lock, and to answer queries.
 //! 2. [`Session::lock`] begins a transaction (READ COMMITTED) and takes the locks of a [`LockSet`] in one order, the same at
-//!    every instance: pauses, items, reservations, named units, free units, each kind but the last sorted by its table's key
-//!    (`bucket` first). Rows that do not exist are no error and lock nothing. Free units are locked in the order of claims as the
+//!    every instance: pauses and limits (one lock), items, reservations, counters of limits, named units, free units, each kind but
+//!    the last sorted by its table's key (`bucket` first). Rows that do not exist are no error and lock nothing. Free units are locked in the order of claims as the
 //!    index has them, without a sort, and locked ones are skipped: so transactions wait for units only in the order of the ids, and
 //!    a transaction that locks a unit by its id does not wait for those that skipped it. *Then* it reads the clock, in a
 //!    statement of its own. The state that it reads is committed state after the locks were taken: by the locking
 //!    statement's own rows where the server re-reads them, by later statements otherwise. Keys, deadlines and pauses are
 //!    read by statements that begin after the locks are held.
-//!    A transaction that reads a pause blocks one that sets it, and the writer must get its turn however many readers come.
+//!    A transaction that reads a pause or the limits blocks one that sets any, and the writer must get its turn however many readers
+//!    come. The limits are those of this instance's memory while their version, read under this lock, is the same.
 //! 3. [`Session::commit`] writes a [`Changes`] and commits. It marks [`CommitSent`] right before COMMIT may leave: past that
 //!    mark a lost connection or a deadline is an unknown outcome, before it nothing was done. COMMIT is never cancelled. An
 //!    error that the *server* answered to a write means that nothing was committed. Rows to be changed exist (they are locked):
@@ -40,7 +41,7 @@
 //! | [`plan`] | which rows a batch has to lock: its lock set |
 //! | [`lock`] | takes the locks and loads the state; which late arrivals may join |
 //! | [`decide`] | decides, commits, and retries after a deadlock, a lock timeout or missing data |
-//! | [`sweep`] | expires overdue reservations |
+//! | [`sweep`] | expires overdue reservations, releases pools whose time has come |
 //! | [`read`] | queries, and availability at a read replica |
 //! | [`dispatch`] | the store's thread: batches, connections, sequences, periodic jobs, replies |
 //!
@@ -51,11 +52,13 @@
 mod db_error;
 mod dialect;
 mod encoding;
+mod limit_cache;
 mod meters;
 mod options;
 mod reply_batch;
 mod sessions;
 mod store_status;
+mod unit_counters;
 
 mod state;
 
@@ -73,18 +76,21 @@ mod dispatch;
 
 pub(crate) use db_error::DbError;
 pub(crate) use dialect::{
-    Changes, CommitOutcome, CommitSent, CounterChangeRow, Deadline, Dialect, LineRow, LockSet, LockedRows,
-    ReservationScan, Rows, SaleRow, ScanKey, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow,
-    UnitRows, empty_counters, set_counters,
+    Changes, CommitOutcome, CommitSent, CountedHoldRow, CounterChangeRow, CounterRow, Deadline, Dialect,
+    LimitChanges, LineRow, LockSet, LockedRows, PoolCounters, Release, ReservationScan, Rows, SaleRow,
+    ScanKey, ScanPage, Session, SkipLockedResult, UnitLockSet, UnitRow, UnitRows,
 };
 pub use dispatch::SqlStore;
 pub(crate) use encoding::{
     UNIT_HISTORY_BYTES, attributes_body, attributes_from, event_bucket, events_body, events_from, first_sku,
-    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from,
-    packed_events_body, serials_from, settings_body, settings_from,
+    further_skus, hold_body, hold_from, item_body, item_from, key_body, key_bucket, key_from, limit_body,
+    limit_from, live_generation, packed_events_body, pool_units_body, pool_units_from, pools_body,
+    pools_from, serials_from, settings_body, settings_from, subject_column, subject_from,
 };
+pub(crate) use limit_cache::LimitCache;
 pub(crate) use read::{LogPosition, ReplicaDialect, ReplicaStore};
-pub(crate) use state::LoadedState;
+pub(crate) use state::{LoadedState, queued_under_limits};
+pub(crate) use unit_counters::{empty_counters, next_release, pools_of_row, set_counters};
 
 pub(crate) use options::BATCH_LINES;
 pub use options::{OpenError, Options, Replica};

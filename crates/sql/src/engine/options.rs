@@ -11,7 +11,7 @@ pub(crate) const BATCH_COMMANDS: usize = 256;
 /// together. A larger basket comes alone.
 pub(crate) const BATCH_LINES: usize = 4_096;
 
-const _: () = assert!(limits::BASKET_LINES <= BATCH_LINES);
+const _: () = assert!(limits::BASKET_LINES <= BATCH_LINES && limits::SOURCE_PAIRS <= BATCH_LINES);
 const _: () = assert!(BATCH_COMMANDS <= Options::QUEUE);
 const _: () = assert!(Options::CONNECTIONS >= Options::FEWEST_CONNECTIONS);
 const _: () = assert!(Options::CONNECTIONS <= Options::MOST_CONNECTIONS);

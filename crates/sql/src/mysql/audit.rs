@@ -2,18 +2,23 @@
 
 use super::connect::{MysqlConnection, PacketError};
 use super::errors::db_error;
+use super::limit_statements::counted_hold;
 use super::rows;
-use super::script::{Bulk, Script, hex, id, int, key};
+use super::script::{Bulk, Script, counter_key, hex, id, int, key, option};
 use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, MovedHistories,
-    QueuedLine,
+    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, LimitRow,
+    MovedHistories, QueuedLine,
 };
-use crate::engine::{DbError, item_body, item_from};
+use crate::engine::{
+    CountedHoldRow, DbError, Deadline, item_body, item_from, pool_units_body, pool_units_from, subject_column,
+};
 use core::fmt::Write;
 use mysql_async::Row;
 use std::collections::BTreeSet;
-use stockhold_domain::{Hold, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId};
+use stockhold_domain::{
+    CounterKey, Hold, ItemKey, KeyHash, Label, LimitCounter, Record, RecordKey, ReservationId,
+};
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\
     START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -33,8 +38,12 @@ const fn bulk(
     Bulk { step: (), head, between, tail, affects }
 }
 
-const BALANCES: Bulk<()> =
-    bulk("SELECT sold,body FROM stockhold_archived_items WHERE (location,sku) IN (", ",", ")", None);
+const BALANCES: Bulk<()> = bulk(
+    "SELECT sold,pool_sales,body FROM stockhold_archived_items WHERE (location,sku) IN (",
+    ",",
+    ")",
+    None,
+);
 const BATCH_ROWS: Bulk<()> = bulk(
     "SELECT serial,event_count,last_position,body FROM stockhold_events FORCE INDEX (PRIMARY) WHERE serial IN (",
     ",",
@@ -95,9 +104,9 @@ const SALES_GONE: Bulk<()> = bulk(
     Some(1),
 );
 const STAND_INSTEAD: Bulk<()> = bulk(
-    "INSERT INTO stockhold_archived_items (location,sku,sold,body) VALUES ",
+    "INSERT INTO stockhold_archived_items (location,sku,sold,pool_sales,body) VALUES ",
     ",",
-    " ON DUPLICATE KEY UPDATE sold=VALUES(sold),body=VALUES(body)",
+    " ON DUPLICATE KEY UPDATE sold=VALUES(sold),pool_sales=VALUES(pool_sales),body=VALUES(body)",
     None,
 );
 const BALANCES_GONE: Bulk<()> = bulk(
@@ -110,6 +119,21 @@ const PAUSES: Bulk<()> = bulk(
     "INSERT INTO stockhold_archived_pauses (location,paused) VALUES ",
     ",",
     " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
+    None,
+);
+
+const ARCHIVED_COUNTERS: Bulk<()> = bulk(
+    "INSERT INTO stockhold_archived_counters (limit_id,generation,subject,sold) VALUES ",
+    ",",
+    " ON DUPLICATE KEY UPDATE sold=sold+VALUES(sold)",
+    None,
+);
+const COUNTED_HOLDS: Bulk<()> = bulk(
+    "SELECT a.limit_id,a.generation,a.subject,a.expires_at,a.id FROM (\
+        SELECT x'' AS limit_id,0 AS generation,x'' AS subject,0 AS expires_at,x'' AS id UNION ALL SELECT ",
+    " UNION ALL SELECT ",
+    ") AS want STRAIGHT_JOIN stockhold_counted_holds a FORCE INDEX (PRIMARY) \
+     USING (limit_id,generation,subject,expires_at,id)",
     None,
 );
 
@@ -158,7 +182,8 @@ impl AuditSession for MysqlConnection {
     async fn balances(&mut self, after: Option<&ItemKey>, limit: usize) -> Result<Vec<ItemBalance>, DbError> {
         let (location, sku) = after.map_or(("", ""), |key| (key.location(), key.sku()));
         let mut text =
-            "SELECT sold,body FROM stockhold_archived_items FORCE INDEX (PRIMARY) WHERE location=".to_owned();
+            "SELECT sold,pool_sales,body FROM stockhold_archived_items FORCE INDEX (PRIMARY) WHERE location="
+                .to_owned();
         hex(&mut text, location.as_bytes());
         text.push_str(" AND sku>");
         hex(&mut text, sku.as_bytes());
@@ -332,6 +357,56 @@ impl AuditSession for MysqlConnection {
         self.all(&statements::record_rows(after, limit)).await?.iter().map(rows::record).collect()
     }
 
+    async fn limit_rows(&mut self, after: Option<&Label>, limit: usize) -> Result<Vec<LimitRow>, DbError> {
+        let mut text =
+            "SELECT id,version,generation,body FROM stockhold_limits FORCE INDEX (PRIMARY) WHERE id>"
+                .to_owned();
+        hex(&mut text, after.map_or("", Label::as_str).as_bytes());
+        let _ = write!(text, " ORDER BY id LIMIT {limit}");
+        let limit = |row: &Row| {
+            Ok(LimitRow {
+                id: rows::label(row, 0)?,
+                version: rows::figure(row, 1)?,
+                generation: rows::figure(row, 2)?,
+                body: rows::bytes(row, 3)?.to_vec(),
+            })
+        };
+        self.all(&text).await?.iter().map(limit).collect()
+    }
+
+    async fn counter_rows(
+        &mut self,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> Result<Vec<(CounterKey, LimitCounter)>, DbError> {
+        let text = counters_behind("held,sold", "stockhold_limit_counters", after, limit);
+        self.all(&text).await?.iter().map(rows::counter).collect()
+    }
+
+    async fn archived_counter_rows(
+        &mut self,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> Result<Vec<(CounterKey, u64)>, DbError> {
+        let text = counters_behind("sold", "stockhold_archived_counters", after, limit);
+        let found = self.all(&text).await?;
+        found.iter().map(|row| Ok((rows::counter_key(row)?, rows::figure(row, 3)?))).collect()
+    }
+
+    async fn counted_holds_of(
+        &mut self,
+        rows: &[CountedHoldRow<'_>],
+    ) -> Result<Vec<(CounterKey, Deadline)>, DbError> {
+        let mut script = Script::new();
+        script.add_rows(&COUNTED_HOLDS, rows, counted_hold);
+        let found = self.script(&script).await?;
+        found.iter().map(|row| Ok((rows::counter_key(row)?, rows::deadline(row, 3)?))).collect()
+    }
+
+    async fn counted_hold_count(&mut self) -> Result<u64, DbError> {
+        rows::figure(&self.only("SELECT COUNT(*) FROM stockhold_counted_holds").await?, 0)
+    }
+
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
         self.begun = true;
         opening(&self.only(&format!("START TRANSACTION;{OPENING} FOR UPDATE")).await?)
@@ -346,8 +421,26 @@ impl AuditSession for MysqlConnection {
     }
 }
 
+/// Counters behind one, in the order of their keys.
+fn counters_behind(columns: &str, table: &str, after: Option<&CounterKey>, limit: usize) -> String {
+    let mut text = format!(
+        "SELECT limit_id,generation,subject,{columns} FROM {table} FORCE INDEX (PRIMARY) WHERE limit_id>"
+    );
+    hex(&mut text, after.map_or("", |key| key.limit.as_str()).as_bytes());
+    if let Some(after) = after {
+        text.push_str(" OR limit_id=");
+        hex(&mut text, after.limit.as_str().as_bytes());
+        let generation = after.generation;
+        let _ = write!(text, " AND (generation>{generation} OR generation={generation} AND subject>");
+        hex(&mut text, &subject_column(&after.subject));
+        text.push(')');
+    }
+    let _ = write!(text, " ORDER BY limit_id,generation,subject LIMIT {limit}");
+    text
+}
+
 fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
-    let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses } = deletion;
+    let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses, counters } = deletion;
     let mut script = Script::new();
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
     script.add_rows(&HOLDS_GONE, *holds, one);
@@ -368,10 +461,12 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         opening.position
     );
     script.add_count((), *rows);
-    script.add_rows(&STAND_INSTEAD, *balances, |text, ItemBalance { item, sold }| {
+    script.add_rows(&STAND_INSTEAD, *balances, |text, ItemBalance { item, sold, pool_sales }| {
         text.push('(');
         key(text, &item.key);
         let _ = write!(text, ",{sold},");
+        option(text, pool_units_body(pool_sales), |text, body| hex(text, &body));
+        text.push(',');
         hex(text, &item_body(item));
         text.push(')');
     });
@@ -380,6 +475,11 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         text.push('(');
         hex(text, location.as_bytes());
         let _ = write!(text, ",{})", u8::from(*paused));
+    });
+    script.add_rows(&ARCHIVED_COUNTERS, *counters, |text, (key, sold)| {
+        text.push('(');
+        counter_key(text, key);
+        let _ = write!(text, ",{sold})");
     });
     let _ = write!(
         script.add(()),
@@ -397,7 +497,11 @@ fn opening(row: &Row) -> Result<ArchiveBoundary, DbError> {
 }
 
 fn balance(row: &Row) -> Result<ItemBalance, DbError> {
-    Ok(ItemBalance { item: item_from(rows::bytes(row, 1)?)?, sold: rows::figure(row, 0)? })
+    Ok(ItemBalance {
+        item: item_from(rows::bytes(row, 2)?)?,
+        sold: rows::figure(row, 0)?,
+        pool_sales: pool_units_from(rows::some_bytes(row, 1)?)?,
+    })
 }
 
 fn batch_row(row: &Row) -> Result<BatchRow, DbError> {

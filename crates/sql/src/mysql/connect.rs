@@ -7,7 +7,7 @@ use super::errors::{db_error, is_gone, open_error};
 use super::migrate;
 use super::script::{LARGEST_PACKET, Packet, Script};
 use super::statements::CLOCK;
-use crate::engine::{DbError, OpenError, Options};
+use crate::engine::{DbError, LimitCache, OpenError, Options};
 use core::future::Future;
 use core::iter::repeat;
 use core::pin::pin;
@@ -34,6 +34,8 @@ pub(super) struct MysqlTarget {
     address: Address,
     /// The clock, as an expression.
     pub(super) clock: String,
+    /// The limits as they were last read.
+    pub(super) limits: LimitCache,
     lock_timeout: u64,
     open_within: Duration,
     /// How long a transaction may rest, in seconds.
@@ -52,6 +54,7 @@ impl MysqlTarget {
         Ok(Self {
             address: Address::of(url)?,
             clock: options.clock.as_ref().map_or_else(|| CLOCK.to_owned(), |query| format!("({query})")),
+            limits: LimitCache::default(),
             lock_timeout: lock_timeout.as_secs() + u64::from(lock_timeout.subsec_nanos() > 0),
             open_within: options.connect_timeout + options.batch_deadline,
             rest: options.batch_deadline.as_secs(),

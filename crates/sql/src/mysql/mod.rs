@@ -13,7 +13,7 @@
 //! | look-ups by key, all that wait | 1 |
 //! | a list, a history, a page of events | 1 to 2 |
 //! | numbering events | 1, and 1 more for every 8,192 batches that have no position |
-//! | a sweep | 1 to look, 1 for what was found, 3 for a transaction |
+//! | a sweep | 2 to look, 1 for what was found, 3 for a transaction |
 //! | opening a connection | the handshake and 3 |
 //!
 //! Values stand in statements as numbers and hexadecimal literals, which nothing can be smuggled through, whatever a session's
@@ -23,6 +23,7 @@
 //! has to change a certain number of rows stands a statement that fails if it changed another.
 
 mod errors;
+mod limit_statements;
 mod script;
 mod statements;
 

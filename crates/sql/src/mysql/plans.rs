@@ -1,13 +1,16 @@
 //! The statements whose plans matter, and what their plans have to be.
 
+use super::limit_statements::{counted_due, counter_page, counters};
 use super::script::{self, Script};
 use super::statements::{
-    RowLock, StatementKind, any_due, delete_lines, due, events, free_holds, free_units, history, holds,
-    items, keys, line, lock_free_units, named_units, record_page, record_rows, records, scan, scan_order,
-    scan_sku, shelf, unit_figures,
+    RowLock, StatementKind, any_due, any_release, delete_lines, due, events, free_holds, free_units, history,
+    holds, items, keys, line, lock_free_units, lock_pool_units, named_units, record_page, record_rows,
+    records, scan, scan_order, scan_sku, shelf, unit_figures,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Instant, ItemKey, KeyHash, Label, RecordKey, RecordKind, ReservationId};
+use stockhold_domain::{
+    CounterKey, Instant, ItemKey, KeyHash, Label, Limit, RecordKey, RecordKind, ReservationId, Subject,
+};
 
 /// A statement and the index that its plan has to use. Tests check the plans.
 #[derive(Clone, Debug)]
@@ -32,11 +35,7 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
     let ids: BTreeSet<ReservationId> =
         (0..rows).map(|n| ReservationId::from_u128(u128::from(n) << 90)).collect();
     let hashes: BTreeSet<KeyHash> = (0..rows).map(|n| KeyHash(u128::from(n) << 90)).collect();
-    let text = |make: &dyn Fn(&mut Script<StatementKind>)| {
-        let mut script = Script::new();
-        make(&mut script);
-        script.packets().first().map(|packet| packet.text.clone()).unwrap_or_default()
-    };
+    let text = |make: &dyn Fn(&mut Script<StatementKind>)| text_of(make);
     let lines = |script: &mut Script<StatementKind>| {
         let bulk = delete_lines(StatementKind::Begin, None);
         script.add_rows(&bulk, item_keys.iter().zip(&ids), |text, (key, id)| {
@@ -52,10 +51,17 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
     };
     let free = |script: &mut Script<StatementKind>| {
         if let Some(item) = &unit_item {
-            free_units(script, 0, item, ids_of_units.len());
+            free_units(script, 0, item, None, ids_of_units.len());
+        }
+    };
+    let pool = label(7);
+    let of_pool = |script: &mut Script<StatementKind>| {
+        if let (Some(item), Some(pool)) = (&unit_item, &pool) {
+            lock_pool_units(script, 0, item, pool, ids_of_units.len());
         }
     };
     let last_due = ids.last().map(|id| (Instant::from_micros(i64::from(rows)), *id));
+    let last_release = item_keys.last().map(|key| (Instant::from_micros(i64::from(rows)), key.clone()));
     let mut claim = Script::new();
     if let Some(item) = &unit_item {
         lock_free_units(&mut claim, 0, item, ids_of_units.len());
@@ -71,12 +77,13 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
     let record_keys: BTreeSet<RecordKey> = (0..rows).filter_map(label).map(record_key).collect();
     let depths: BTreeMap<_, _> = item_keys.iter().map(|key| (key.clone(), 1)).collect();
     let plan = |name, index, text| ExpectedIndexUse { name, text, index };
-    vec![
+    let mut all = vec![
         plan("lock named units", "PRIMARY units_in_order", text(&|script| named(script))),
         plan("look for the first free unit", "units_in_order PRIMARY", claim()),
         plan("lock free units from there on", "units_in_order", claim()),
         plan("lock the first free units", "units_in_order", claim()),
         plan("read the first free units", "units_in_order", text(&|script| free(script))),
+        plan("lock the first free units of a pool", "units_in_pools", text(&|script| of_pool(script))),
         plan("figures of units", "PRIMARY", text(&|script| counted(script))),
         plan("lock items", "PRIMARY", text(&|script| items(script, &item_keys, RowLock::Wait))),
         plan("lock free items", "PRIMARY", text(&|script| items(script, &item_keys, RowLock::Skip))),
@@ -89,6 +96,12 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
         plan("delete lines", "PRIMARY", text(&|script| lines(script))),
         plan("sweep", "active_lines_due", text(&|script| any_due(script, None, 500))),
         plan("sweep after a deadline", "active_lines_due", text(&|script| any_due(script, last_due, 500))),
+        plan("pools to release", "items_releases", text(&|script| any_release(script, None, 500))),
+        plan(
+            "pools to release after one",
+            "items_releases",
+            text(&|script| any_release(script, last_release.as_ref(), 500)),
+        ),
         plan("an owner's list", "holds_by_owner", scan(label(7).as_ref(), Some(0), None, 50)),
         plan(
             "a SKU's list",
@@ -109,5 +122,32 @@ pub fn plans(rows: u32) -> Vec<ExpectedIndexUse> {
         plan("read records", "PRIMARY", text(&|script| records(script, &record_keys, RowLock::None))),
         plan("a page of records", "PRIMARY", record_page(RecordKind::ApiKey, label(7).as_ref(), 50)),
         plan("all records behind one", "PRIMARY", record_rows(label(7).map(record_key).as_ref(), 50)),
+    ];
+    all.extend(limit_plans(rows));
+    all
+}
+
+/// Those about what limits count.
+fn limit_plans(rows: u32) -> Vec<ExpectedIndexUse> {
+    let Ok(id) = Label::new("7") else { return Vec::new() };
+    let limit = Limit { id, version: 1, generation: 1, terms: None };
+    let subject = |n: u32| Label::new(&n.to_string()).ok().map(Subject::Customer);
+    let key = |subject| CounterKey { limit: limit.id.clone(), generation: 1, subject };
+    let keys: BTreeSet<CounterKey> = (0..rows).filter_map(subject).map(key).collect();
+    let depths: BTreeMap<CounterKey, usize> = keys.iter().map(|key| (key.clone(), 1)).collect();
+    let plan = |name, text| ExpectedIndexUse { name, text, index: "PRIMARY" };
+    vec![
+        plan("lock counters", text_of(|script| counters(script, &keys, RowLock::Wait))),
+        plan("lock free counters", text_of(|script| counters(script, &keys, RowLock::Skip))),
+        plan("read counters", text_of(|script| counters(script, &keys, RowLock::None))),
+        plan("deadlines of counters", text_of(|script| counted_due(script, &depths))),
+        plan("a page of counters", counter_page(&limit, subject(7).as_ref(), 50)),
     ]
+}
+
+/// The text of the first packet of a script.
+fn text_of(make: impl FnOnce(&mut Script<StatementKind>)) -> String {
+    let mut script = Script::new();
+    make(&mut script);
+    script.packets().first().map(|packet| packet.text.clone()).unwrap_or_default()
 }

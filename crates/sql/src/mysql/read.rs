@@ -7,17 +7,22 @@
 //! of two that touched the same item, the one decided first comes first.
 
 use super::connect::MysqlConnection;
+use super::limit_statements;
 use super::rows;
 use super::script::Script;
 use super::statements;
 use crate::engine::{
-    Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
-    ScanKey, ScanPage, Session, SkipLockedResult, events_from, hold_from, serials_from,
+    Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, Release, ReservationScan,
+    Rows, ScanKey, ScanPage, Session, SkipLockedResult, events_from, hold_from, serials_from,
 };
 use core::cmp::Ordering;
 use mysql_async::Row;
 use std::collections::BTreeMap;
-use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
+use std::sync::Arc;
+use stockhold_domain::{
+    Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Record, RecordKind, ReservationId, Subject,
+    Unit,
+};
 use stockhold_store::{EventRow, ItemPageRequest};
 
 /// Most rows of events that are numbered at once.
@@ -93,6 +98,26 @@ impl Session for MysqlConnection {
     ) -> Result<Vec<Record>, DbError> {
         let rows = self.rows(&statements::record_page(kind, after, limit)).await?;
         rows.iter().map(rows::record).collect()
+    }
+
+    fn known_limits(&self) -> Arc<LimitSet> {
+        self.target.limits.newest()
+    }
+
+    async fn counter_page(
+        &mut self,
+        of: &Limit,
+        after: Option<&Subject>,
+        limit: usize,
+    ) -> Result<Vec<(Subject, LimitCounter)>, DbError> {
+        let rows = self.rows(&limit_statements::counter_page(of, after, limit)).await?;
+        rows.iter().map(rows::subject_and_counter).collect()
+    }
+
+    async fn forget_counters(&mut self, of: &Label, generation: u64, limit: usize) -> Result<usize, DbError> {
+        let rows = self.rows(&limit_statements::forget_counters(of, generation, limit)).await?;
+        let gone = rows.first().map(|row| rows::figure(row, 0)).transpose()?;
+        Ok(usize::try_from(gone.unwrap_or(0)).unwrap_or(usize::MAX))
     }
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
@@ -197,6 +222,15 @@ impl Session for MysqlConnection {
         Ok((now, rows.any_due.into_iter().take_while(|(due, _)| *due <= now).collect()))
     }
 
+    async fn releases(
+        &mut self,
+        after: Option<&Release>,
+        limit: usize,
+    ) -> Result<(Instant, Vec<Release>), DbError> {
+        let (now, rows) = self.clock_and_releases(after, limit).await?;
+        Ok((now, rows.any_release.into_iter().collect()))
+    }
+
     async fn lock_skip_locked(&mut self, lock_set: &LockSet) -> Result<SkipLockedResult, DbError> {
         self.lock_skip_locked_rows(lock_set).await
     }
@@ -219,6 +253,11 @@ impl Session for MysqlConnection {
             self.run(&longer).await?;
         }
         Ok(kept.max(at_least))
+    }
+
+    async fn move_release(&mut self, of: &Release, to: Option<Instant>) -> Result<(), DbError> {
+        self.rows(&statements::move_release(of, to)).await?;
+        Ok(())
     }
 
     async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, DbError> {

@@ -1,25 +1,25 @@
 //! How rows become values. All of them come as text, with the columns in the order that statements give. A row that makes no
 //! sense is damage, said aloud and never guessed around.
 
-use crate::engine::{DbError, Deadline, attributes_from, settings_from};
+use crate::engine::{DbError, Deadline, Release, attributes_from, pools_from, settings_from, subject_from};
 use core::fmt::Display;
 use core::str::FromStr;
 use mysql_async::{Row, Value};
 use std::sync::Arc;
 use stockhold_domain::{
-    Instant, Item, ItemKey, Label, Mode, Place, Record, RecordKey, RecordKind, RecordValue, ReservationId,
-    Status, StockCounters, Unit, UnitStatus,
+    CounterKey, Instant, Item, ItemKey, Label, LimitCounter, Mode, Place, Record, RecordKey, RecordKind,
+    RecordValue, ReservationId, Status, StockCounters, Subject, Unit, UnitStatus,
 };
 
-/// The columns of an item, in the order that [`item`] reads and the writes give.
+/// The columns of an item, in the order that [`item`] reads.
 pub(super) const ITEM_COLUMNS: &str = "location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
-held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at";
+held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at,pools";
 
 /// The columns of a unit, in the order that [`unit`] reads.
 pub(super) const UNIT_COLUMNS: &str =
-    "id,position,section,seat_row,seat_number,attributes,status,reservation,version";
+    "id,position,section,seat_row,seat_number,attributes,status,reservation,version,pool";
 /// Where a unit's history stands behind them.
-pub(super) const UNIT_HISTORY: usize = 9;
+pub(super) const UNIT_HISTORY: usize = 10;
 
 pub(super) fn bytes(row: &Row, column: usize) -> Result<&[u8], DbError> {
     some_bytes(row, column)?.ok_or_else(|| wrong(row, column, "NULL"))
@@ -78,6 +78,11 @@ pub(super) fn deadline(row: &Row, column: usize) -> Result<Deadline, DbError> {
     Ok((instant(row, column)?, id(row, column + 1)?))
 }
 
+/// A release of a pool: the instant, and in the columns behind it the item.
+pub(super) fn release(row: &Row) -> Result<Release, DbError> {
+    Ok((instant(row, 0)?, ItemKey::new(&label(row, 1)?, &label(row, 2)?)))
+}
+
 /// An item from its row.
 pub(super) fn item(row: &Row) -> Result<Item, DbError> {
     Ok(Item {
@@ -98,6 +103,7 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
             at: instant(row, 10)?,
         },
         settings: Arc::new(settings_from(bytes(row, 12)?, figure(row, 11)?)?),
+        pools: pools_from(some_bytes(row, 16)?)?,
         version: figure(row, 13)?,
         paused: int(row, 14)? != 0,
         created_at: instant(row, 15)?,
@@ -121,6 +127,26 @@ pub(super) fn record(row: &Row) -> Result<Record, DbError> {
     })
 }
 
+/// A counter from its row.
+pub(super) fn counter(row: &Row) -> Result<(CounterKey, LimitCounter), DbError> {
+    Ok((counter_key(row)?, LimitCounter { held: figure(row, 3)?, sold: figure(row, 4)? }))
+}
+
+/// The key of a counter.
+pub(super) fn counter_key(row: &Row) -> Result<CounterKey, DbError> {
+    Ok(CounterKey {
+        limit: label(row, 0)?,
+        generation: figure(row, 1)?,
+        subject: subject_from(bytes(row, 2)?)?,
+    })
+}
+
+/// A counter of a limit that is known, with its subject.
+pub(super) fn subject_and_counter(row: &Row) -> Result<(Subject, LimitCounter), DbError> {
+    let counter = LimitCounter { held: figure(row, 1)?, sold: figure(row, 2)? };
+    Ok((subject_from(bytes(row, 0)?)?, counter))
+}
+
 fn some_label(row: &Row, column: usize) -> Result<Option<Label>, DbError> {
     if some_bytes(row, column)?.is_none() {
         return Ok(None);
@@ -141,19 +167,24 @@ pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
             attributes: attributes_from(bytes(row, 5)?)?,
         },
         status: match (int(row, 6)?, with) {
-            (0, None) => UnitStatus::Available,
+            (0 | FREE_IN_POOL, None) => UnitStatus::Available,
             (1, Some(id)) => UnitStatus::Held(id),
             (2, Some(id)) => UnitStatus::Sold(id),
             (3, Some(id)) => UnitStatus::Fulfilled(id),
             (other, _) => return Err(wrong(row, 6, other)),
         },
         version: figure(row, 8)?,
+        pool: some_label(row, 9)?,
     })
 }
 
+/// A unit that is available in a pool only. General claims do not meet it in their index.
+const FREE_IN_POOL: i64 = 4;
+
 /// Where a unit stands, as its column has it.
-pub(super) fn standing(status: UnitStatus) -> u8 {
-    match status {
+pub(super) fn standing(unit: &Unit) -> i64 {
+    match unit.status {
+        UnitStatus::Available if unit.pool.is_some() => FREE_IN_POOL,
         UnitStatus::Available => 0,
         UnitStatus::Held(_) => 1,
         UnitStatus::Sold(_) => 2,

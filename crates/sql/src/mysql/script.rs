@@ -1,8 +1,9 @@
 //! Statements that are sent together: their text in packets, and the kind of each statement, by which its rows or its error are
 //! handled.
 
+use crate::engine::subject_column;
 use core::fmt::Write;
-use stockhold_domain::{ItemKey, RecordKey, ReservationId};
+use stockhold_domain::{CounterKey, ItemKey, RecordKey, ReservationId};
 
 /// Text after which a script goes on in another packet, which costs a round trip: a server takes no larger packet than it was
 /// told to.
@@ -151,6 +152,15 @@ pub(super) fn key(text: &mut String, key: &ItemKey) {
     hex(text, key.location().as_bytes());
     text.push(',');
     hex(text, key.sku().as_bytes());
+}
+
+/// Limit, generation and subject of a counter.
+pub(super) fn counter_key(text: &mut String, key: &CounterKey) {
+    hex(text, key.limit.as_str().as_bytes());
+    text.push(',');
+    int(text, key.generation);
+    text.push(',');
+    hex(text, &subject_column(&key.subject));
 }
 
 /// Kind and id of a record.

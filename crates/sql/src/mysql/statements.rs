@@ -4,9 +4,10 @@
 //! planner from walking anything else. At READ COMMITTED a row that is not there locks nothing, and a row that was waited for
 //! is read again.
 
+use super::limit_statements::LIMITS_VERSION;
 use super::rows::{ITEM_COLUMNS, RECORD_COLUMNS, UNIT_COLUMNS};
-use super::script::{self, Bulk, Script, hex, id, int, key};
-use crate::engine::{BATCH_LINES, Deadline};
+use super::script::{self, Bulk, Script, hex, id, int, key, option};
+use crate::engine::{BATCH_LINES, Deadline, LockSet, Release};
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{Instant, ItemKey, KeyHash, Label, RecordKey, RecordKind, ReservationId};
@@ -36,6 +37,7 @@ pub(super) enum StatementKind {
     Keys,
     Due,
     AnyDue,
+    AnyRelease,
     /// Of the item of this number.
     NamedUnits(usize),
     FreeUnits(usize),
@@ -43,6 +45,12 @@ pub(super) enum StatementKind {
     UnitFigures(usize),
     LastUnit(usize),
     Records,
+    LimitsVersion,
+    Counters,
+    /// Those that nobody else has locked.
+    FreeCounters,
+    /// Each row with the number of its counter.
+    CountedDue,
 }
 
 /// How rows are read.
@@ -53,17 +61,17 @@ pub(super) enum RowLock {
     Skip,
 }
 
-const fn read(step: StatementKind, head: &'static str, tail: &'static str) -> Bulk<StatementKind> {
+pub(super) const fn read(step: StatementKind, head: &'static str, tail: &'static str) -> Bulk<StatementKind> {
     Bulk { step, head, between: ",", tail, affects: None }
 }
 
 const FROM_ITEMS: &str = "SELECT location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
-held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at \
+held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at,pools \
 FROM stockhold_items FORCE INDEX (PRIMARY) WHERE (location,sku) IN (";
 const FROM_HOLDS: &str = "SELECT body FROM stockhold_holds FORCE INDEX (PRIMARY) WHERE id IN (";
 
 impl RowLock {
-    const fn tail(self) -> &'static str {
+    pub(super) const fn tail(self) -> &'static str {
         match self {
             Self::None => ")",
             Self::Wait => ") FOR UPDATE",
@@ -72,17 +80,20 @@ impl RowLock {
     }
 }
 
-/// Begins, and locks the pauses if they are needed. The lock of one row protects all of them: a writer that waits for it has
-/// its turn before the readers that come later.
-pub(super) fn begin(script: &mut Script<StatementKind>, reads_pauses: bool, sets_pauses: bool) {
+/// Begins a transaction.
+pub(super) fn begin(script: &mut Script<StatementKind>) {
     script.add(StatementKind::Begin).push_str("START TRANSACTION");
-    if reads_pauses || sets_pauses {
-        let how = if sets_pauses { "FOR UPDATE" } else { "LOCK IN SHARE MODE" };
-        let _ = write!(
-            script.add(StatementKind::Begin),
-            "SELECT 1 FROM stockhold_pauses WHERE location = x'' {how}"
-        );
-    }
+}
+
+/// Locks the pauses and the limits, if they are needed, and reads the version of the limits. The lock of one row protects all of
+/// them: a writer that waits for it has its turn before the readers that come later.
+pub(super) fn lock_settings(script: &mut Script<StatementKind>, lock_set: &LockSet) {
+    let how = match (lock_set.sets_settings(), lock_set.reads_settings()) {
+        (true, _) => "FOR UPDATE",
+        (false, true) => "LOCK IN SHARE MODE",
+        (false, false) => return,
+    };
+    let _ = write!(script.add(StatementKind::LimitsVersion), "{LIMITS_VERSION} {how}");
 }
 
 /// Items, in the order of their keys.
@@ -234,10 +245,44 @@ pub(super) fn named_units(
 }
 
 /// The first free units of an item in the order of claims, as they are.
-pub(super) fn free_units(script: &mut Script<StatementKind>, number: usize, item: &ItemKey, most: usize) {
+pub(super) fn free_units(
+    script: &mut Script<StatementKind>,
+    number: usize,
+    item: &ItemKey,
+    pool: Option<&Label>,
+    most: usize,
+) {
     let text = script.add(StatementKind::FreeUnits(number));
-    of_units(text, item, UNIT_COLUMNS, "units_in_order");
-    let _ = write!(text, " AND status=0 ORDER BY position,id LIMIT {most}");
+    free_of(text, item, pool);
+    let _ = write!(text, " ORDER BY position,id LIMIT {most}");
+}
+
+/// Begins a statement over the free units of an item that are in this pool, or in none.
+fn free_of(text: &mut String, item: &ItemKey, pool: Option<&Label>) {
+    match pool {
+        None => {
+            of_units(text, item, UNIT_COLUMNS, "units_in_order");
+            text.push_str(" AND status=0");
+        }
+        Some(pool) => {
+            of_units(text, item, UNIT_COLUMNS, "units_in_pools");
+            text.push_str(" AND free_pool=");
+            hex(text, pool.as_str().as_bytes());
+        }
+    }
+}
+
+/// Locks the first free units of a pool, as far as nobody else has locked them.
+pub(super) fn lock_pool_units(
+    script: &mut Script<StatementKind>,
+    number: usize,
+    item: &ItemKey,
+    pool: &Label,
+    most: usize,
+) {
+    let text = script.add(StatementKind::FreeUnits(number));
+    free_of(text, item, Some(pool));
+    let _ = write!(text, " ORDER BY position,id LIMIT {most} FOR UPDATE SKIP LOCKED");
 }
 
 /// Locks the first free units of an item, as far as nobody else has locked them.
@@ -255,7 +300,7 @@ pub(super) fn lock_free_units(
 ) {
     let text = script.add(StatementKind::Begin);
     text.push_str(
-        "SELECT IF((SELECT SUM(total_units)-SUM(held)-SUM(confirmed_sold) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
+        "SELECT IF((SELECT SUM(IF(pool=x'',1,-1)*(total_units-held-confirmed_sold)) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
     let _ = write!(text, ")>={},(", most.saturating_add(PLENTY));
@@ -275,20 +320,21 @@ pub(super) fn all_units(script: &mut Script<StatementKind>, number: usize, item:
     of_units(script.add(StatementKind::AllUnits(number)), item, UNIT_COLUMNS, "PRIMARY");
 }
 
-/// What the units of an item come to.
+/// What the units of an item come to, and those of each of its pools.
 pub(super) fn unit_figures(script: &mut Script<StatementKind>, number: usize, item: &ItemKey) {
     let text = script.add(StatementKind::UnitFigures(number));
     text.push_str(
         "SELECT COALESCE(SUM(total_units),0),COALESCE(SUM(held),0),COALESCE(SUM(confirmed_sold),0),\
-         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0),COALESCE(SUM(fulfilled),0),COALESCE(SUM(held_under_payment),0) FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
+         COALESCE(MAX(decided_at),0),COALESCE(SUM(active),0),COALESCE(SUM(fulfilled),0),COALESCE(SUM(held_under_payment),0),pool FROM stockhold_unit_counters FORCE INDEX (PRIMARY)",
     );
     of_item(text, item);
+    text.push_str(" GROUP BY pool");
 }
 
 /// The last unit of each status.
 pub(super) fn last_unit(script: &mut Script<StatementKind>, number: usize, item: &ItemKey) {
     let text = script.add(StatementKind::LastUnit(number));
-    for status in 0..=3 {
+    for status in 0..=4 {
         text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
         of_units(text, item, "position", "units_in_order");
         let _ = write!(text, " AND status={status} ORDER BY position DESC,id DESC LIMIT 1)");
@@ -298,7 +344,7 @@ pub(super) fn last_unit(script: &mut Script<StatementKind>, number: usize, item:
 /// Units after a place in the order of claims: each status is a list in order.
 pub(super) fn units_page(item: &ItemKey, after: Option<&(u64, Label)>, limit: usize) -> String {
     let mut text = format!("SELECT {UNIT_COLUMNS} FROM (");
-    for status in 0..=3 {
+    for status in 0..=4 {
         text.push_str(if status > 0 { " UNION ALL (" } else { "(" });
         of_units(&mut text, item, UNIT_COLUMNS, "units_in_order");
         let _ = write!(text, " AND status={status}");
@@ -335,6 +381,35 @@ pub(super) fn any_due(script: &mut Script<StatementKind>, after: Option<Deadline
         text.push(')');
     }
     let _ = write!(text, " ORDER BY due,id LIMIT {depth}");
+}
+
+/// Moves the time at which the sweeper looks at the pools of an item.
+pub(super) fn move_release((from, item): &Release, to: Option<Instant>) -> String {
+    let mut text = String::from("UPDATE stockhold_items FORCE INDEX (PRIMARY) SET pool_release_at=");
+    option(&mut text, to, |text, at| int(text, at.micros()));
+    of_item(&mut text, item);
+    let _ = write!(text, " AND pool_release_at={}", from.micros());
+    text
+}
+
+/// The items with the earliest releases of pools, or with the earliest ones after a release.
+pub(super) fn any_release(script: &mut Script<StatementKind>, after: Option<&Release>, depth: usize) {
+    let text = script.add(StatementKind::AnyRelease);
+    text.push_str(
+        "SELECT pool_release_at,location,sku FROM stockhold_items FORCE INDEX (items_releases) \
+         WHERE pool_release_at IS NOT NULL",
+    );
+    if let Some((due, item)) = after {
+        let due = due.micros();
+        let _ = write!(text, " AND pool_release_at>={due} AND (pool_release_at>{due} OR location>");
+        hex(text, item.location().as_bytes());
+        text.push_str(" OR location=");
+        hex(text, item.location().as_bytes());
+        text.push_str(" AND sku>");
+        hex(text, item.sku().as_bytes());
+        text.push(')');
+    }
+    let _ = write!(text, " ORDER BY pool_release_at,location,sku LIMIT {depth}");
 }
 
 /// Items after a key in order of (location, SKU), of one location or of all.

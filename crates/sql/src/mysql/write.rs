@@ -3,17 +3,19 @@
 
 use super::connect::{MysqlConnection, PacketError};
 use super::errors::{db_error, db_error_at_commit};
+use super::limit_statements::counted_hold;
 use super::rows;
-use super::script::{Bulk, LARGEST_PACKET, Script, hex, id, int, key, option, record_key};
+use super::script::{Bulk, LARGEST_PACKET, Script, counter_key, hex, id, int, key, option, record_key};
 use super::statements::{delete_lines, line};
 use crate::engine::{
-    Changes, CommitOutcome, CommitSent, CounterChangeRow, DbError, LineRow, SaleRow, UNIT_HISTORY_BYTES,
-    UnitRow, attributes_body, empty_counters, events_body, first_sku, further_skus, hold_body, key_body,
+    Changes, CommitOutcome, CommitSent, CounterChangeRow, CounterRow, DbError, LimitChanges, LineRow,
+    SaleRow, UNIT_HISTORY_BYTES, UnitRow, attributes_body, empty_counters, events_body, first_sku,
+    further_skus, hold_body, key_body, limit_body, live_generation, next_release, pools_body, pools_of_row,
     settings_body,
 };
 use core::fmt::Write;
 use std::collections::BTreeMap;
-use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode, Record, ReservationId};
+use stockhold_domain::{Event, Hold, Item, ItemKey, Label, Mode, Record, ReservationId, UnitStatus};
 use stockhold_store::{UNIT_HISTORY_LIMIT, for_each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
@@ -39,14 +41,15 @@ const fn write(head: &'static str, tail: &'static str, affects: Option<usize>) -
 
 const ITEMS: &str = "INSERT INTO stockhold_items (location,sku,mode,total_units,confirmed_sold,fulfilled,held,\
 held_under_payment,active,sequence,decided_at,oversell_allowance,settings,version,paused,created_at,\
-serial) VALUES ";
+pools,pool_release_at,serial) VALUES ";
 const INSERT_ITEMS: Bulk<Step> = Bulk { step: Step::Raced, ..write(ITEMS, "", None) };
 /// An upsert counts two for a row that it changed and one for a row that it made; `serial` changes always.
 const UPDATE_ITEMS: Bulk<Step> = write(
     ITEMS,
     " ON DUPLICATE KEY UPDATE mode=VALUES(mode),total_units=VALUES(total_units),confirmed_sold=VALUES(confirmed_sold),\
 fulfilled=VALUES(fulfilled),held=VALUES(held),held_under_payment=VALUES(held_under_payment),active=VALUES(active),sequence=VALUES(sequence),decided_at=VALUES(decided_at),\
-oversell_allowance=VALUES(oversell_allowance),settings=VALUES(settings),version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),serial=VALUES(serial)",
+oversell_allowance=VALUES(oversell_allowance),settings=VALUES(settings),version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),\
+pools=VALUES(pools),pool_release_at=VALUES(pool_release_at),serial=VALUES(serial)",
     Some(2),
 );
 const DELETE_ITEMS: Bulk<Step> = Bulk {
@@ -86,7 +89,7 @@ const DELETE_SKUS: Bulk<Step> = write("DELETE FROM stockhold_hold_skus WHERE id 
 const SKUS: Bulk<Step> = write("INSERT INTO stockhold_hold_skus (id,sku) VALUES ", "", None);
 const ORDERS: Bulk<Step> = write("INSERT INTO stockhold_hold_orders (id,order_id) VALUES ", "", None);
 const UNITS: &str = "INSERT INTO stockhold_units (location,sku,id,position,section,seat_row,seat_number,attributes,status,\
-reservation,version,history) VALUES ";
+reservation,version,history,pool,free_pool) VALUES ";
 // As long as a history of a unit may be.
 const _: () = assert!(UNIT_HISTORY_BYTES == 512);
 const INSERT_UNITS: Bulk<Step> = write(UNITS, "", None);
@@ -94,7 +97,7 @@ const INSERT_UNITS: Bulk<Step> = write(UNITS, "", None);
 const UPDATE_UNITS: Bulk<Step> = write(
     UNITS,
     " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version),\
-history=RIGHT(CONCAT(history,VALUES(history)),512)",
+pool=VALUES(pool),free_pool=VALUES(free_pool),history=RIGHT(CONCAT(history,VALUES(history)),512)",
     Some(2),
 );
 const DELETE_UNITS: Bulk<Step> = Bulk {
@@ -106,7 +109,7 @@ const DELETE_UNITS: Bulk<Step> = Bulk {
     )
 };
 const ADD_FIGURES: Bulk<Step> = write(
-    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,total_units,held,held_under_payment,\
+    "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,pool,total_units,held,held_under_payment,\
 confirmed_sold,fulfilled,active,decided_at) VALUES ",
     " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
 held_under_payment=held_under_payment+VALUES(held_under_payment),fulfilled=fulfilled+VALUES(fulfilled),confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
@@ -133,6 +136,42 @@ const INSERT_RECORDS: Bulk<Step> = Bulk { step: Step::Raced, ..write(RECORDS, ""
 /// The version always changes.
 const UPDATE_RECORDS: Bulk<Step> =
     write(RECORDS, " ON DUPLICATE KEY UPDATE version=VALUES(version),value=VALUES(value)", Some(2));
+const LIMITS: Bulk<Step> = write(
+    "INSERT INTO stockhold_limits (id,version,generation,body) VALUES ",
+    " ON DUPLICATE KEY UPDATE version=VALUES(version),generation=VALUES(generation),body=VALUES(body)",
+    None,
+);
+const COUNTERS: &str = "INSERT INTO stockhold_limit_counters (limit_id,generation,subject,held,sold) VALUES ";
+const INSERT_COUNTERS: Bulk<Step> = Bulk { step: Step::Raced, ..write(COUNTERS, "", None) };
+/// What is counted always changes.
+const UPDATE_COUNTERS: Bulk<Step> =
+    write(COUNTERS, " ON DUPLICATE KEY UPDATE held=VALUES(held),sold=VALUES(sold)", Some(2));
+const DELETE_COUNTERS: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_limit_counters FROM (SELECT x'' AS limit_id,0 AS generation,x'' AS subject UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_limit_counters FORCE INDEX (PRIMARY) USING (limit_id,generation,subject)",
+        Some(1),
+    )
+};
+const DELETE_COUNTED_HOLDS: Bulk<Step> = Bulk {
+    between: " UNION ALL SELECT ",
+    ..write(
+        "DELETE stockhold_counted_holds FROM (SELECT x'' AS limit_id,0 AS generation,x'' AS subject,0 AS expires_at,\
+x'' AS id UNION ALL SELECT ",
+        ") AS gone STRAIGHT_JOIN stockhold_counted_holds FORCE INDEX (PRIMARY) \
+USING (limit_id,generation,subject,expires_at,id)",
+        Some(1),
+    )
+};
+const INSERT_COUNTED_HOLDS: Bulk<Step> = Bulk {
+    between: "),(",
+    ..write(
+        "INSERT INTO stockhold_counted_holds (limit_id,generation,subject,expires_at,id) VALUES (",
+        ")",
+        None,
+    )
+};
 const KEYS: Bulk<Step> =
     Bulk { step: Step::Raced, ..write("INSERT INTO stockhold_keys (hash,used_at,body) VALUES ", "", None) };
 
@@ -202,13 +241,14 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     script.add_rows(&DELETE_UNITS, &changes.gone_units, |text, (item, unit)| unit_key(text, item, unit));
     script.add_rows(&INSERT_UNITS, &changes.new_units, unit);
     script.add_rows(&UPDATE_UNITS, &changes.changed_units, unit);
-    script.add_rows(&ADD_FIGURES, &changes.figures, |text, CounterChangeRow { item, by }| {
+    script.add_rows(&ADD_FIGURES, &changes.figures, |text, CounterChangeRow { item, pool, by }| {
         text.push('(');
         key(text, item);
+        let _ = write!(text, ",{},", changes.counter_shard);
+        hex(text, pool.map_or("", Label::as_str).as_bytes());
         let _ = write!(
             text,
-            ",{},{},{},{},{},{},{},{})",
-            changes.counter_shard,
+            ",{},{},{},{},{},{},{})",
             by.total_units,
             by.held,
             by.held_under_payment,
@@ -228,6 +268,7 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         hex(text, location.as_bytes());
         let _ = write!(text, ",{})", u8::from(*paused));
     });
+    limits(&mut script, changes);
     script.add_rows(&INSERT_RECORDS, &changes.new_records, |text, one| record(text, one));
     script.add_rows(&UPDATE_RECORDS, &changes.changed_records, |text, one| record(text, one));
     script.add_rows(&KEYS, &changes.keys, |text, record| {
@@ -239,6 +280,38 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     });
     script.add(Step::Commit).push_str("COMMIT");
     script
+}
+
+/// What changed of limits.
+fn limits(script: &mut Script<Step>, changes: &Changes<'_>) {
+    let LimitChanges { set, new_counters, changed_counters, gone_counters, gone_holds, new_holds } =
+        &changes.limits;
+    script.add_rows(&LIMITS, set, |text, limit| {
+        text.push('(');
+        hex(text, limit.id.as_str().as_bytes());
+        let _ = write!(text, ",{},{},", limit.version, live_generation(limit));
+        hex(text, &limit_body(limit));
+        text.push(')');
+    });
+    if let (false, Some(event)) = (set.is_empty(), changes.events.last()) {
+        // By the clock, because a database that has lost commits must not give their versions to other limits.
+        let _ = write!(
+            script.add(Step::Write),
+            "UPDATE stockhold_pauses SET limits_version=GREATEST(limits_version+1,{}) WHERE location=x''",
+            event.at.micros()
+        );
+    }
+    script.add_rows(&DELETE_COUNTERS, gone_counters.iter().copied(), counter_key);
+    script.add_rows(&UPDATE_COUNTERS, changed_counters, counter);
+    script.add_rows(&INSERT_COUNTERS, new_counters, counter);
+    script.add_rows(&DELETE_COUNTED_HOLDS, gone_holds, counted_hold);
+    script.add_rows(&INSERT_COUNTED_HOLDS, new_holds, counted_hold);
+}
+
+fn counter(text: &mut String, CounterRow { key, counter }: &CounterRow<'_>) {
+    text.push('(');
+    counter_key(text, key);
+    let _ = write!(text, ",{},{})", counter.held, counter.sold);
 }
 
 /// The row of events draws the serial, and what histories get is made of it. Nearly always it is one row; where it is
@@ -295,7 +368,8 @@ fn rows_of_units<'a>(events: &'a [Event], rows: &[usize]) -> RowsOfUnits<'a> {
     found
 }
 
-fn item(text: &mut String, Item { key: of, mode, figures, settings, version, paused, created_at }: &Item) {
+fn item(text: &mut String, item: &Item) {
+    let Item { key: of, mode, figures, settings, version, paused, created_at, pools: _ } = item;
     let figures = if *mode == Mode::Units { &empty_counters(figures.at) } else { figures };
     text.push('(');
     key(text, of);
@@ -314,7 +388,11 @@ fn item(text: &mut String, Item { key: of, mode, figures, settings, version, pau
         settings.oversell_allowance
     );
     hex(text, &settings_body(settings));
-    let _ = write!(text, ",{version},{},{},@stockhold_serial)", u8::from(*paused), created_at.micros());
+    let _ = write!(text, ",{version},{},{},", u8::from(*paused), created_at.micros());
+    option(text, pools_body(&pools_of_row(item)), |text, body| hex(text, &body));
+    text.push(',');
+    option(text, next_release(item), |text, at| int(text, at.micros()));
+    text.push_str(",@stockhold_serial)");
 }
 
 fn record(text: &mut String, record: &Record) {
@@ -340,20 +418,26 @@ fn unit(text: &mut String, UnitRow { item, unit }: &UnitRow<'_>, rows: &RowsOfUn
         text.push(',');
     }
     hex(text, &attributes_body(&unit.place.attributes));
-    let _ = write!(text, ",{},", rows::standing(unit.status));
+    let _ = write!(text, ",{},", rows::standing(unit));
     option(text, unit.status.holder(), id);
     let _ = write!(text, ",{},", unit.version);
     match rows.get(&(item, &unit.id)) {
-        None => text.push_str("@stockhold_entry)"),
+        None => text.push_str("@stockhold_entry"),
         Some(rows) => {
             // The newest of them are as many as fit.
             text.push_str("CONCAT(x''");
             for number in rows.iter().skip(rows.len().saturating_sub(UNIT_HISTORY_LIMIT)) {
                 let _ = write!(text, ",@stockhold_entry_{number}");
             }
-            text.push_str("))");
+            text.push(')');
         }
     }
+    let free_pool = unit.pool.as_ref().filter(|_| unit.status == UnitStatus::Available);
+    for pool in [unit.pool.as_ref(), free_pool] {
+        text.push(',');
+        option(text, pool, |text, pool| hex(text, pool.as_str().as_bytes()));
+    }
+    text.push(')');
 }
 
 fn sale(text: &mut String, sale: &SaleRow<'_>) {

@@ -1,14 +1,21 @@
 //! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
 
 use super::connect::PostgresConnection;
+use super::limits::{self, CountedHoldRows, CounterArrays};
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, MovedHistories,
-    QueuedLine,
+    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, LimitRow,
+    MovedHistories, QueuedLine,
 };
-use crate::engine::{DbError, event_bucket, item_body, item_from, key_bucket};
+use crate::engine::{
+    CountedHoldRow, DbError, Deadline, event_bucket, item_body, item_from, key_bucket, pool_units_body,
+    pool_units_from, subject_column,
+};
 use std::collections::BTreeSet;
-use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, Label, Record, RecordKey, ReservationId, bucket_of};
+use stockhold_domain::{
+    CounterKey, Hold, Instant, ItemKey, KeyHash, Label, LimitCounter, Record, RecordKey, ReservationId,
+    bucket_of,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -63,7 +70,7 @@ impl AuditSession for PostgresConnection {
         let (bucket, location, sku) =
             after.map_or((-1, "", ""), |key| (column(bucket_of(key)), key.location(), key.sku()));
         let text =
-            "SELECT sold, body FROM stockhold.archived_items WHERE (bucket, location, sku) > ($1, $2, $3)
+            "SELECT sold, pool_sales, body FROM stockhold.archived_items WHERE (bucket, location, sku) > ($1, $2, $3)
              ORDER BY bucket, location, sku LIMIT $4";
         let found = self.rows_of(text, &[&bucket, &location, &sku, &rows::rows(limit)]).await?;
         found.iter().map(balance).collect()
@@ -71,7 +78,7 @@ impl AuditSession for PostgresConnection {
 
     async fn balances_of(&mut self, items: &[ItemKey]) -> Result<Vec<ItemBalance>, DbError> {
         let items = ItemArrays::new(items.iter());
-        let text = "SELECT a.sold, a.body FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
+        let text = "SELECT a.sold, a.pool_sales, a.body FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
              JOIN stockhold.archived_items a USING (bucket, location, sku)";
         let found = self.rows_of(text, &items.params()).await?;
         found.iter().map(balance).collect()
@@ -243,6 +250,61 @@ impl AuditSession for PostgresConnection {
         found.iter().map(rows::record).collect()
     }
 
+    async fn limit_rows(&mut self, after: Option<&Label>, limit: usize) -> Result<Vec<LimitRow>, DbError> {
+        let after = after.map_or("", Label::as_str);
+        let text =
+            "SELECT id, version, generation, body FROM stockhold.limits WHERE id > $1 ORDER BY id LIMIT $2";
+        let found = self.rows_of(text, &[&after, &rows::rows(limit)]).await?;
+        let limit = |row: &Row| {
+            Ok(LimitRow {
+                id: rows::label(row, "id")?,
+                version: rows::figure(row, "version")?,
+                generation: rows::figure(row, "generation")?,
+                body: row.try_get("body")?,
+            })
+        };
+        found.iter().map(limit).collect()
+    }
+
+    async fn counter_rows(
+        &mut self,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> Result<Vec<(CounterKey, LimitCounter)>, DbError> {
+        let text = "SELECT limit_id, generation, subject, held, sold FROM stockhold.limit_counters
+             WHERE (limit_id, generation, subject) > ($1, $2, $3) ORDER BY limit_id, generation, subject LIMIT $4";
+        let found = self.counters_behind(text, after, limit).await?;
+        found.iter().map(limits::counter).collect()
+    }
+
+    async fn archived_counter_rows(
+        &mut self,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> Result<Vec<(CounterKey, u64)>, DbError> {
+        let text = "SELECT limit_id, generation, subject, sold FROM stockhold.archived_counters
+             WHERE (limit_id, generation, subject) > ($1, $2, $3) ORDER BY limit_id, generation, subject LIMIT $4";
+        let found = self.counters_behind(text, after, limit).await?;
+        found.iter().map(|row| Ok((limits::counter_key(row)?, rows::figure(row, "sold")?))).collect()
+    }
+
+    async fn counted_holds_of(
+        &mut self,
+        rows: &[CountedHoldRow<'_>],
+    ) -> Result<Vec<(CounterKey, Deadline)>, DbError> {
+        let rows = CountedHoldRows::new(rows)?;
+        let text = "SELECT a.limit_id, a.generation, a.subject, a.expires_at, a.id
+             FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::uuid[])
+                AS want (limit_id, generation, subject, expires_at, id)
+             JOIN stockhold.counted_holds a USING (limit_id, generation, subject, expires_at, id)";
+        let found = self.rows_of(text, &rows.params()).await?;
+        found.iter().map(|row| Ok((limits::counter_key(row)?, rows::deadline(row)?))).collect()
+    }
+
+    async fn counted_hold_count(&mut self) -> Result<u64, DbError> {
+        count(&self.only("SELECT count(*) FROM stockhold.counted_holds").await?, 0)
+    }
+
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
         self.client.batch_execute(BEGIN_ARCHIVE_DELETION).await?;
         self.begun = true;
@@ -250,7 +312,8 @@ impl AuditSession for PostgresConnection {
     }
 
     async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
-        let ArchiveDeletion { from, opening, rows: count, holds, balances, deleted, pauses } = deletion;
+        let ArchiveDeletion { from, opening, rows: count, holds, balances, deleted, pauses, counters } =
+            deletion;
         let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
         self.exactly(
             holds.len(),
@@ -300,6 +363,7 @@ impl AuditSession for PostgresConnection {
         )
         .await?;
         self.stand_instead(balances, pauses).await?;
+        self.add_archived_counters(counters).await?;
         self.client
             .execute(
                 "DELETE FROM stockhold.archived_items a
@@ -319,6 +383,33 @@ impl AuditSession for PostgresConnection {
 }
 
 impl PostgresConnection {
+    async fn counters_behind(
+        &self,
+        text: &str,
+        after: Option<&CounterKey>,
+        limit: usize,
+    ) -> Result<Vec<Row>, DbError> {
+        let id = after.map_or("", |key| key.limit.as_str());
+        let generation = after.map_or(Ok(0), |key| stored(key.generation))?;
+        let subject = after.map(|key| subject_column(&key.subject)).unwrap_or_default();
+        self.rows_of(text, &[&id, &generation, &subject, &rows::rows(limit)]).await
+    }
+
+    async fn add_archived_counters(&self, counters: &[(&CounterKey, u64)]) -> Result<(), DbError> {
+        let keys = CounterArrays::new(counters.iter().map(|(key, _)| *key))?;
+        let sold = counters.iter().map(|(_, sold)| stored(*sold)).collect::<Result<Vec<i64>, _>>()?;
+        let mut params = keys.params();
+        params.push(&sold);
+        self.exactly(
+            counters.len(),
+            "INSERT INTO stockhold.archived_counters AS a (limit_id, generation, subject, sold)
+             SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[])
+             ON CONFLICT (limit_id, generation, subject) DO UPDATE SET sold = a.sold + excluded.sold",
+            &params,
+        )
+        .await
+    }
+
     async fn stand_instead(
         &self,
         balances: &[ItemBalance],
@@ -326,15 +417,19 @@ impl PostgresConnection {
     ) -> Result<(), DbError> {
         let items = ItemKeys::of(balances.iter().map(|balance| &balance.item.key));
         let sold = balances.iter().map(|balance| stored(balance.sold)).collect::<Result<Vec<i64>, _>>()?;
+        let pool_sales: Vec<Option<Vec<u8>>> =
+            balances.iter().map(|balance| pool_units_body(&balance.pool_sales)).collect();
         let bodies: Vec<Vec<u8>> = balances.iter().map(|balance| item_body(&balance.item)).collect();
         let mut params = items.params();
         params.push(&sold);
+        params.push(&pool_sales);
         params.push(&bodies);
         self.exactly(
             balances.len(),
-            "INSERT INTO stockhold.archived_items (bucket, location, sku, sold, body)
-             SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
-             ON CONFLICT (bucket, location, sku) DO UPDATE SET sold = excluded.sold, body = excluded.body",
+            "INSERT INTO stockhold.archived_items (bucket, location, sku, sold, pool_sales, body)
+             SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[])
+             ON CONFLICT (bucket, location, sku)
+             DO UPDATE SET sold = excluded.sold, pool_sales = excluded.pool_sales, body = excluded.body",
             &params,
         )
         .await?;
@@ -364,7 +459,11 @@ fn opening(row: &Row) -> Result<ArchiveBoundary, DbError> {
 }
 
 fn balance(row: &Row) -> Result<ItemBalance, DbError> {
-    Ok(ItemBalance { item: item_from(row.try_get("body")?)?, sold: count(row, 0)? })
+    Ok(ItemBalance {
+        item: item_from(row.try_get("body")?)?,
+        sold: count(row, 0)?,
+        pool_sales: pool_units_from(row.try_get("pool_sales")?)?,
+    })
 }
 
 fn batch_row(row: &Row) -> Result<BatchRow, DbError> {

@@ -6,7 +6,7 @@ use super::errors::open_error;
 use super::migrate;
 use super::statements::{CLOCK, Statements};
 use super::tls;
-use crate::engine::{OpenError, Options};
+use crate::engine::{LimitCache, OpenError, Options};
 use core::future::poll_fn;
 use core::time::Duration;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(super) struct PostgresTarget {
     pub(super) name: String,
     /// The clock, as an expression.
     pub(super) clock: String,
+    /// The limits as they were last read.
+    limits: Arc<LimitCache>,
 }
 
 impl PostgresTarget {
@@ -56,7 +58,7 @@ impl PostgresTarget {
         if over_sockets {
             config.ssl_mode(SslMode::Disable);
         }
-        Ok(Self { name: name_of(&config), config, tls, clock })
+        Ok(Self { name: name_of(&config), config, tls, clock, limits: Arc::default() })
     }
 
     /// A connection with a driver of its own, and whether the server warned of anything since that was last cleared.
@@ -139,6 +141,7 @@ pub(crate) struct PostgresConnection {
     pub(super) client: Client,
     pub(super) statements: Statements,
     driver: Driver,
+    pub(super) limits: Arc<LimitCache>,
     /// Whether a transaction has been begun that a lock is to go on in.
     pub(super) begun: bool,
 }
@@ -163,7 +166,7 @@ impl PostgresConnection {
         client.batch_execute(&rest).await.map_err(|error| open_error(&error))?;
         let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
         let statements = prepared.map_err(|error| open_error(&error))?;
-        Ok(Self { client, statements, driver, begun: false })
+        Ok(Self { client, statements, driver, limits: Arc::clone(&target.limits), begun: false })
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
@@ -173,7 +176,7 @@ impl PostgresConnection {
         migrate::expect(&client).await?;
         let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
         let statements = prepared.map_err(|error| open_error(&error))?;
-        Ok(Self { client, statements, driver, begun: false })
+        Ok(Self { client, statements, driver, limits: Arc::clone(&target.limits), begun: false })
     }
 
     /// Opens one to a standby that is read, all of it within the deadlines.
@@ -184,7 +187,7 @@ impl PostgresConnection {
             migrate::expect(&client).await?;
             let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
             let statements = prepared.map_err(|error| open_error(&error))?;
-            Ok(Self { client, statements, driver, begun: false })
+            Ok(Self { client, statements, driver, limits: Arc::clone(&target.limits), begun: false })
         };
         let within = options.connect_timeout + options.batch_deadline;
         tokio::time::timeout(within, opened).await.unwrap_or_else(|_| {

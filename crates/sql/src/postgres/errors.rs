@@ -6,7 +6,7 @@ use tokio_postgres::error::{DbError as ServerError, SqlState};
 
 /// Rows that two instances may make at once, there being none to lock: the second runs again and sees the first. Every
 /// other row is made under the lock of something that exists, or has an id that nobody else has.
-const RACED_FOR: [&str; 3] = ["keys_pkey", "items_pkey", "records_pkey"];
+const RACED_FOR: [&str; 4] = ["keys_pkey", "items_pkey", "records_pkey", "limit_counters_pkey"];
 
 /// Violations of constraints, deferred ones at COMMIT.
 const CONSTRAINTS: &str = "23";

@@ -1,9 +1,12 @@
 //! Reading state, with locks and without.
 
 use super::connect::PostgresConnection;
+use super::limits::{self, CounterArrays};
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays, RecordArrays};
 use super::units;
-use crate::engine::{DbError, Deadline, LockSet, LockedRows, Rows, SkipLockedResult, hold_from, key_from};
+use crate::engine::{
+    DbError, Deadline, LockSet, LockedRows, Release, Rows, SkipLockedResult, hold_from, key_from,
+};
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord};
@@ -13,10 +16,22 @@ use tokio_postgres::{Row, Statement};
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Locks of tables are given in the order they are asked for, so a setter has its turn however many readers come; and they
 /// write nothing, where a shared lock of a row that everybody reads would write it each time.
+/// The lock is that of limits too.
 const BEGIN_READING_PAUSES: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE stockhold.pauses IN ROW SHARE MODE";
 const BEGIN_SETTING_PAUSES: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE stockhold.pauses IN EXCLUSIVE MODE";
+const READING_PAUSES: &str = "LOCK TABLE stockhold.pauses IN ROW SHARE MODE";
+
+/// The location of the pause of everything.
+const EVERYTHING: &str = "";
+
+/// What was read without locks of its own.
+struct UnlockedRows {
+    rows: Rows,
+    /// The version of the limits, if they were asked for.
+    limits_version: Option<i64>,
+}
 
 impl PostgresConnection {
     /// Runs a statement over arrays, unless they are empty.
@@ -38,15 +53,19 @@ impl PostgresConnection {
         let items = ItemArrays::new(lock_set.all_items());
         let holds = HoldArrays::new(&lock_set.holds);
         let records = RecordArrays::new(lock_set.records.iter());
-        let (items, holds, rest, free, records) = tokio::try_join!(
+        let counters = CounterArrays::new(&lock_set.counters)?;
+        let (items, holds, rest, free, records, counters) = tokio::try_join!(
             biased;
             self.query(&s.read_items, items.keys.len(), items.params()),
             self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
             self.load_unlocked(lock_set),
             self.read_free_units(&lock_set.units),
             self.query(&s.read_records, records.ids.len(), vec![&records.kinds, &records.ids]),
+            self.query(&s.read_counters, counters.len(), counters.params()),
         )?;
-        let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        let mut rows = with_items_and_holds(rest.rows, &items, &holds)?;
+        rows.limits = self.limits(rest.limits_version).await?;
+        rows.counters = counters.iter().map(limits::counter).collect::<Result<_, _>>()?;
         rows.records = records.iter().map(rows::record).collect::<Result<_, _>>()?;
         units::put(&mut rows, free);
         self.count_all(&mut rows.items).await?;
@@ -64,11 +83,13 @@ impl PostgresConnection {
         let holds = HoldArrays::new(&lock_set.holds);
         let seen = ItemArrays::new(lock_set.seen.iter());
         let records = RecordArrays::new(lock_set.records.iter());
-        let ((), items, holds, locked, records, clock, seen, rest) = tokio::try_join!(
+        let counters = CounterArrays::new(&lock_set.counters)?;
+        let ((), items, holds, counters, locked, records, clock, seen, rest) = tokio::try_join!(
             biased;
             this.begin(lock_set, begun),
             this.query(&s.lock_items, items.keys.len(), items.params()),
             this.query(&s.lock_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            this.query(&s.lock_counters, counters.len(), counters.params()),
             this.lock_units(&lock_set.units),
             this.query(&s.lock_records, records.ids.len(), vec![&records.kinds, &records.ids]),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[]).await?) },
@@ -76,7 +97,10 @@ impl PostgresConnection {
             this.load_unlocked(lock_set),
         )?;
         let serial: i64 = clock.try_get(1)?;
-        let mut rows = with_items_and_holds(rest, &items, &holds)?;
+        let mut rows = with_items_and_holds(rest.rows, &items, &holds)?;
+        // Under the lock that was taken first, the limits still have the version that was read.
+        rows.limits = this.limits(rest.limits_version).await?;
+        rows.counters = counters.iter().map(limits::counter).collect::<Result<_, _>>()?;
         for row in &seen {
             rows.items.push(rows::item(row)?);
         }
@@ -91,16 +115,17 @@ impl PostgresConnection {
     }
 
     async fn begin(&self, lock_set: &LockSet, begun: bool) -> Result<(), DbError> {
-        let statement = match (begun, lock_set.sets_pauses, lock_set.pauses.is_empty()) {
-            (true, ..) => return Ok(()),
+        let statement = match (begun, lock_set.sets_settings(), lock_set.reads_settings()) {
+            (true, _, false) => return Ok(()),
+            (true, _, true) => READING_PAUSES,
             (false, true, _) => BEGIN_SETTING_PAUSES,
-            (false, false, false) => BEGIN_READING_PAUSES,
-            (false, false, true) => BEGIN,
+            (false, false, true) => BEGIN_READING_PAUSES,
+            (false, false, false) => BEGIN,
         };
         Ok(self.client.batch_execute(statement).await?)
     }
 
-    /// Locks those of the items, the reservations and the named units that nobody else has locked.
+    /// Locks those of the items, the reservations, the counters and the named units that nobody else has locked.
     pub(super) async fn lock_skip_locked_rows(
         &mut self,
         lock_set: &LockSet,
@@ -109,18 +134,25 @@ impl PostgresConnection {
         let s = &this.statements;
         let items = ItemArrays::new(lock_set.items.iter());
         let holds = HoldArrays::new(&lock_set.holds);
-        let ((), items, holds, units) = tokio::try_join!(
+        let counters = CounterArrays::new(&lock_set.counters)?;
+        let ((), items, holds, free, all, units) = tokio::try_join!(
             biased;
-            async { Ok::<_, DbError>(this.client.batch_execute(BEGIN).await?) },
+            this.begin(lock_set, false),
             this.query(&s.lock_free_items, items.keys.len(), items.params()),
             this.query(&s.lock_free_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            this.query(&s.lock_free_counters, counters.len(), counters.params()),
+            this.query(&s.read_counters, counters.len(), counters.params()),
             this.lock_named_units(&s.lock_named_units_that_are_free, &lock_set.units),
         )?;
         self.begun = true;
+        let free = free.iter().map(limits::counter_key).collect::<Result<BTreeSet<_>, _>>()?;
+        let mut others = all.iter().map(limits::counter_key).collect::<Result<BTreeSet<_>, _>>()?;
+        others.retain(|key| !free.contains(key));
         Ok(SkipLockedResult {
             items: items.iter().map(|row| Ok(rows::item(row)?.key)).collect::<Result<_, DbError>>()?,
             holds: holds.iter().map(rows::id).collect::<Result<_, _>>()?,
             units: units.into_iter().map(|(item, unit)| (item, unit.id)).collect(),
+            counters_of_others: others,
         })
     }
 
@@ -129,27 +161,46 @@ impl PostgresConnection {
     fn load_unlocked<'a>(
         &'a self,
         lock_set: &'a LockSet,
-    ) -> impl Future<Output = Result<Rows, DbError>> + Send + 'a {
+    ) -> impl Future<Output = Result<UnlockedRows, DbError>> + Send + 'a {
         let s = &self.statements;
-        let pauses: Vec<&str> = lock_set.pauses.iter().map(String::as_str).collect();
+        let mut pauses: Vec<&str> = lock_set.pauses.iter().map(String::as_str).collect();
+        if lock_set.limits && pauses.first().is_none_or(|first| !first.is_empty()) {
+            pauses.push(EVERYTHING);
+        }
         let keys = KeyArrays::new(lock_set.keys.iter());
         async move {
-            let (pauses, due, any_due, units, keys) = tokio::try_join!(
+            let (pauses, due, counted_due, any_due, any_release, units, keys) = tokio::try_join!(
                 biased;
                 self.query(&s.read_pauses, pauses.len(), vec![&pauses]),
                 self.due(&lock_set.due),
+                self.counted_due(&lock_set.counted_due),
                 self.any_due(lock_set.any_due.unwrap_or(0)),
+                self.any_release(lock_set.any_release.unwrap_or(0)),
                 self.read_units(&lock_set.units),
                 self.query(&s.read_keys, keys.hashes.len(), vec![&keys.buckets, &keys.hashes]),
             )?;
-            Ok(Rows {
-                paused: pauses.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
+            let mut limits_version = None;
+            let mut locations = BTreeSet::new();
+            for row in &pauses {
+                let location: String = row.try_get("location")?;
+                if lock_set.limits && location == EVERYTHING {
+                    limits_version = Some(row.try_get("limits_version")?);
+                }
+                if row.try_get("paused")? {
+                    locations.insert(location);
+                }
+            }
+            let rows = Rows {
+                paused: locations,
+                counted_due,
                 keys: keys.iter().map(key_record).collect::<Result<_, _>>()?,
                 due,
                 any_due,
+                any_release,
                 units,
                 ..Rows::default()
-            })
+            };
+            Ok(UnlockedRows { rows, limits_version })
         }
     }
 
@@ -179,6 +230,14 @@ impl PostgresConnection {
         let limit = rows::rows(depth);
         let rows = self.query(&self.statements.read_any_due, depth, vec![&limit, &due, &id]).await?;
         rows.iter().map(rows::deadline).collect()
+    }
+
+    async fn any_release(&self, depth: usize) -> Result<BTreeSet<Release>, DbError> {
+        let (due, location, sku) = rows::after_release(None);
+        let limit = rows::rows(depth);
+        let params: Vec<&(dyn ToSql + Sync)> = vec![&limit, &due, &location, &sku];
+        let rows = self.query(&self.statements.read_any_release, depth, params).await?;
+        rows.iter().map(rows::release).collect()
     }
 }
 

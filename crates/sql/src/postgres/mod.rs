@@ -9,6 +9,7 @@
 //! each write that has to change a certain number of rows divides by zero if it changed another.
 
 mod errors;
+mod limit_statements;
 mod plans;
 mod statements;
 
@@ -19,8 +20,10 @@ mod migrate;
 
 mod rows;
 
+mod limits;
 mod load;
 mod read;
+mod unit_statements;
 mod units;
 mod write;
 

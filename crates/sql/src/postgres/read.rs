@@ -10,10 +10,14 @@ use super::connect::PostgresConnection;
 use super::load::hold;
 use super::rows::{self, column, uuid};
 use crate::engine::{
-    Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, ReservationScan, Rows,
-    ScanKey, ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
+    Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, Release, ReservationScan,
+    Rows, ScanKey, ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
 };
-use stockhold_domain::{Instant, Item, ItemKey, Label, Record, RecordKind, ReservationId, Unit};
+use std::sync::Arc;
+use stockhold_domain::{
+    Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Record, RecordKind, ReservationId, Subject,
+    Unit, bucket_of,
+};
 use stockhold_store::{EventRow, ItemPageRequest};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -99,6 +103,23 @@ impl Session for PostgresConnection {
         let page = &self.statements.record_page;
         let rows = self.client.query(page, &[&kind.name(), &after, &rows::rows(limit)]).await?;
         rows.iter().map(rows::record).collect()
+    }
+
+    fn known_limits(&self) -> Arc<LimitSet> {
+        self.limits.newest()
+    }
+
+    async fn counter_page(
+        &mut self,
+        of: &Limit,
+        after: Option<&Subject>,
+        limit: usize,
+    ) -> Result<Vec<(Subject, LimitCounter)>, DbError> {
+        self.page_of_counters(of, after, limit).await
+    }
+
+    async fn forget_counters(&mut self, of: &Label, generation: u64, limit: usize) -> Result<usize, DbError> {
+        self.delete_ended_counters(of, generation, limit).await
     }
 
     async fn scan(&mut self, scan: &ReservationScan<'_>) -> Result<ScanPage, DbError> {
@@ -222,6 +243,26 @@ impl Session for PostgresConnection {
         Ok((now, overdue))
     }
 
+    async fn releases(
+        &mut self,
+        after: Option<&Release>,
+        limit: usize,
+    ) -> Result<(Instant, Vec<Release>), DbError> {
+        let (due, location, sku) = rows::after_release(after);
+        let params: [&(dyn ToSql + Sync); 4] = [&rows::rows(limit), &due, &location, &sku];
+        let rows = self.client.query(&self.statements.read_releases, &params).await?;
+        let first =
+            rows.first().ok_or_else(|| DbError::InvariantViolated("the clock shows nothing".to_owned()))?;
+        let now = Instant::from_micros(first.try_get("now")?);
+        let mut releases = Vec::new();
+        for row in &rows {
+            if row.try_get::<_, Option<i64>>("pool_release_at")?.is_some() {
+                releases.push(rows::release(row)?);
+            }
+        }
+        Ok((now, releases))
+    }
+
     async fn lock_skip_locked(&mut self, lock_set: &LockSet) -> Result<SkipLockedResult, DbError> {
         self.lock_skip_locked_rows(lock_set).await
     }
@@ -241,6 +282,14 @@ impl Session for PostgresConnection {
             self.client.execute(longer, &[&at_least]).await?;
         }
         Ok(kept.max(at_least))
+    }
+
+    async fn move_release(&mut self, of: &Release, to: Option<Instant>) -> Result<(), DbError> {
+        let (from, key) = of;
+        let (bucket, to) = (rows::column(bucket_of(key)), to.map(Instant::micros));
+        let params: [&(dyn ToSql + Sync); 5] = [&bucket, &key.location(), &key.sku(), &from.micros(), &to];
+        self.client.execute(&self.statements.move_release, &params).await?;
+        Ok(())
     }
 
     async fn forget_keys(&mut self, before: Instant, limit: usize) -> Result<usize, DbError> {

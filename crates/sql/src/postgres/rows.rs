@@ -1,7 +1,7 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
-use crate::engine::{DbError, Deadline, attributes_from, key_bucket, settings_from};
+use crate::engine::{DbError, Deadline, Release, attributes_from, key_bucket, pools_from, settings_from};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
@@ -161,7 +161,7 @@ pub(super) fn instant(row: &Row, column: &str) -> Result<Instant, DbError> {
     Ok(Instant::from_micros(row.try_get(column)?))
 }
 
-fn label(row: &Row, column: &str) -> Result<Label, DbError> {
+pub(super) fn label(row: &Row, column: &str) -> Result<Label, DbError> {
     let text: &str = row.try_get(column)?;
     Label::new(text).map_err(|error| DbError::InvariantViolated(format!("an item's {column} {error}")))
 }
@@ -186,6 +186,7 @@ pub(super) fn item(row: &Row) -> Result<Item, DbError> {
             at: instant(row, "decided_at")?,
         },
         settings: Arc::new(settings_from(row.try_get("settings")?, figure(row, "oversell_allowance")?)?),
+        pools: pools_from(row.try_get("pools")?)?,
         version: figure(row, "version")?,
         paused: row.try_get("paused")?,
         created_at: instant(row, "created_at")?,
@@ -226,7 +227,7 @@ pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
             attributes: attributes_from(row.try_get("attributes")?)?,
         },
         status: match (status, with.map(|id| ReservationId::from_u128(id.as_u128()))) {
-            (0, None) => UnitStatus::Available,
+            (0 | FREE_IN_POOL, None) => UnitStatus::Available,
             (1, Some(id)) => UnitStatus::Held(id),
             (2, Some(id)) => UnitStatus::Sold(id),
             (3, Some(id)) => UnitStatus::Fulfilled(id),
@@ -237,12 +238,17 @@ pub(super) fn unit(row: &Row) -> Result<Unit, DbError> {
             }
         },
         version: figure(row, "version")?,
+        pool: some_label(row, "pool")?,
     })
 }
 
+/// A unit that is available in a pool only. General claims do not meet it in their index.
+const FREE_IN_POOL: i16 = 4;
+
 /// Where a unit stands, as its column has it.
-pub(super) fn standing(status: UnitStatus) -> i16 {
-    match status {
+pub(super) fn standing(unit: &Unit) -> i16 {
+    match unit.status {
+        UnitStatus::Available if unit.pool.is_some() => FREE_IN_POOL,
         UnitStatus::Available => 0,
         UnitStatus::Held(_) => 1,
         UnitStatus::Sold(_) => 2,
@@ -258,6 +264,17 @@ pub(super) fn deadline(row: &Row) -> Result<Deadline, DbError> {
 /// The parameters of "after this deadline"; `None` is before all deadlines.
 pub(super) fn after(deadline: Option<Deadline>) -> (i64, Uuid) {
     deadline.map_or((i64::MIN, Uuid::nil()), |(due, reservation)| (due.micros(), uuid(reservation)))
+}
+
+/// A release of a pool from its row.
+pub(super) fn release(row: &Row) -> Result<Release, DbError> {
+    let key = ItemKey::new(&label(row, "location")?, &label(row, "sku")?);
+    Ok((instant(row, "pool_release_at")?, key))
+}
+
+/// The parameters of "after this release"; `None` is before all of them.
+pub(super) fn after_release(release: Option<&Release>) -> (i64, &str, &str) {
+    release.map_or((i64::MIN, "", ""), |(due, key)| (due.micros(), key.location(), key.sku()))
 }
 
 /// A reservation's id.

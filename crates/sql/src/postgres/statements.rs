@@ -4,6 +4,11 @@
 //! the plan is a loop over the array with a look-up by key inside, whatever the planner thinks of the tables. What it
 //! yields of a row is what was committed when the lock was had, since a locking read reads a row again that it waited for.
 
+use super::limit_statements;
+use super::unit_statements::{
+    LAST_UNITS, LOCK_FREE_UNITS, LOCK_NAMED_UNITS_THAT_ARE_FREE, LOCK_POOL_UNITS, LOCK_UNITS,
+    READ_FREE_UNITS, READ_POOL_UNITS, READ_UNIT, READ_UNITS, UNIT_FIGURES, UNITS_PAGE,
+};
 use crate::engine::UNIT_HISTORY_BYTES;
 use tokio_postgres::{Client, Error, Statement};
 
@@ -35,26 +40,7 @@ macro_rules! statements {
 macro_rules! item_columns {
     () => {
         "location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment, active, sequence,
-         decided_at, oversell_allowance, settings, version, paused, created_at"
-    };
-}
-
-macro_rules! lock_units {
-    ($how:literal) => {
-        concat!(
-            "SELECT want.number, locked.*
-             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
-                 AS want (bucket, location, sku, id, number)
-             CROSS JOIN LATERAL (
-                 SELECT ",
-            unit_columns!(),
-            " FROM stockhold.units u
-                 WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
-                     AND u.id = want.id
-                 FOR NO KEY UPDATE ",
-            $how,
-            ") AS locked"
-        )
+         decided_at, oversell_allowance, settings, version, paused, created_at, pools"
     };
 }
 
@@ -80,12 +66,15 @@ macro_rules! update_items {
             UPDATE stockhold.items i
             SET mode = n.mode, total_units = n.total_units, confirmed_sold = n.confirmed_sold,
                 fulfilled = n.fulfilled, held = n.held, held_under_payment = n.held_under_payment, active = n.active, sequence = n.sequence, decided_at = n.decided_at,
-                oversell_allowance = n.oversell_allowance, settings = n.settings, version = n.version, paused = n.paused, created_at = n.created_at
+                oversell_allowance = n.oversell_allowance, settings = n.settings, version = n.version, paused = n.paused, created_at = n.created_at,
+                pools = n.pools, pool_release_at = n.pool_release_at
             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
                 $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
-                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])
+                $13::bigint[], $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[], $18::bytea[],
+                $19::bigint[])
                 AS n (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held, held_under_payment,
-                    active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at)
+                    active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at, pools,
+                    pool_release_at)
             WHERE i.bucket = n.bucket AND i.location = n.location AND i.sku = n.sku
             RETURNING 1
         )"
@@ -95,43 +84,6 @@ macro_rules! update_items {
 macro_rules! all_are_done {
     () => {
         " SELECT 1 / (count(*) = cardinality($1))::integer FROM done"
-    };
-}
-
-macro_rules! unit_columns {
-    () => {
-        "id, position, section, seat_row, seat_number, attributes, status, reservation, version"
-    };
-}
-
-macro_rules! free_units {
-    ($how:literal) => {
-        concat!(
-            "SELECT want.number, free.*
-             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
-                 AS want (bucket, location, sku, most, number)
-             CROSS JOIN LATERAL (
-                 SELECT ",
-            unit_columns!(),
-            " FROM stockhold.units u
-                 WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.status = 0
-                 ORDER BY u.position, u.id LIMIT want.most ",
-            $how,
-            ") AS free"
-        )
-    };
-}
-
-macro_rules! units_page {
-    ($status:literal) => {
-        concat!(
-            "(SELECT ",
-            unit_columns!(),
-            " FROM stockhold.units u
-             WHERE u.bucket = $1 AND u.location = $2 AND u.sku = $3 AND u.status = ",
-            $status,
-            " AND (u.position, u.id) > ($4, $5) ORDER BY u.position, u.id LIMIT $6)"
-        )
     };
 }
 
@@ -160,63 +112,6 @@ pub(super) const LOCK_FREE_HOLDS: &str = "
         SELECT h.id FROM stockhold.holds h WHERE h.bucket = want.bucket AND h.id = want.id
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS locked";
-pub(super) const LOCK_UNITS: &str = lock_units!("");
-pub(super) const LOCK_NAMED_UNITS_THAT_ARE_FREE: &str = lock_units!("SKIP LOCKED");
-/// The first ones in the order of claims that nobody has locked.
-pub(super) const LOCK_FREE_UNITS: &str = free_units!("FOR NO KEY UPDATE SKIP LOCKED");
-pub(super) const READ_FREE_UNITS: &str = free_units!("");
-pub(super) const UNIT_FIGURES: &str = "
-    SELECT want.number, f.total, f.held, f.paying, f.sold, f.fulfilled, f.active, f.at
-    FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
-    CROSS JOIN LATERAL (
-        SELECT coalesce(sum(total_units), 0)::bigint AS total, coalesce(sum(held), 0)::bigint AS held,
-            coalesce(sum(held_under_payment), 0)::bigint AS paying,
-            coalesce(sum(confirmed_sold), 0)::bigint AS sold, coalesce(sum(fulfilled), 0)::bigint AS fulfilled,
-            coalesce(sum(active), 0)::bigint AS active,
-            coalesce(max(decided_at), 0) AS at
-        FROM stockhold.unit_counters u
-        WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku
-    ) AS f";
-const READ_UNITS: &str = concat!(
-    "SELECT want.number, found.*
-     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
-     CROSS JOIN LATERAL (
-         SELECT ",
-    unit_columns!(),
-    " FROM stockhold.units u
-         WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku OFFSET 0
-     ) AS found"
-);
-/// The last one of each status.
-const LAST_UNITS: &str = "
-    SELECT want.number, coalesce(max(last.position), 0) AS position
-    FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
-    CROSS JOIN (VALUES (0::smallint), (1), (2), (3)) AS statuses (status)
-    LEFT JOIN LATERAL (
-        SELECT u.position FROM stockhold.units u
-        WHERE u.bucket = want.bucket AND u.location = want.location AND u.sku = want.sku AND u.status = statuses.status
-        ORDER BY u.position DESC, u.id DESC LIMIT 1
-    ) AS last ON true
-    GROUP BY want.number";
-/// Each status is a list in order.
-pub(super) const UNITS_PAGE: &str = concat!(
-    "SELECT * FROM (",
-    units_page!("0"),
-    " UNION ALL ",
-    units_page!("1"),
-    " UNION ALL ",
-    units_page!("2"),
-    " UNION ALL ",
-    units_page!("3"),
-    ") AS found ORDER BY position, id LIMIT $6"
-);
-/// One unit, and where its events are.
-pub(super) const READ_UNIT: &str = concat!(
-    "SELECT ",
-    unit_columns!(),
-    ", history FROM stockhold.units u
-     WHERE u.bucket = $1 AND u.location = $2 AND u.sku = $3 AND u.id = $4"
-);
 pub(super) const READ_ITEMS: &str = concat!(
     "SELECT found.* FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
      CROSS JOIN LATERAL (
@@ -253,6 +148,14 @@ macro_rules! read_any_due {
     };
 }
 pub(super) const READ_ANY_DUE: &str = read_any_due!();
+macro_rules! read_any_release {
+    () => {
+        "SELECT pool_release_at, location, sku FROM stockhold.items
+         WHERE pool_release_at IS NOT NULL AND (pool_release_at, location, sku) > ($2::bigint, $3::text, $4::text)
+         ORDER BY pool_release_at, location, sku LIMIT $1"
+    };
+}
+pub(super) const READ_ANY_RELEASE: &str = read_any_release!();
 pub(super) const SCAN_OWNER: &str = scan!("AND owner_id = $4");
 pub(super) const SCAN_ALL: &str = scan!("");
 /// Those whose first line is of the SKU, and those that have another line of it, in one order.
@@ -312,6 +215,8 @@ statements! {
     lock_named_units_that_are_free: LOCK_NAMED_UNITS_THAT_ARE_FREE;
     lock_free_units: LOCK_FREE_UNITS;
     read_free_units: READ_FREE_UNITS;
+    lock_pool_units: LOCK_POOL_UNITS;
+    read_pool_units: READ_POOL_UNITS;
     unit_figures: UNIT_FIGURES;
     read_units: READ_UNITS;
     last_units: LAST_UNITS;
@@ -320,7 +225,15 @@ statements! {
     // After the locks, in one statement of its own: nothing in it reads what is locked.
     clock_and_serial: "SELECT {clock}, nextval('stockhold.event_serial')";
 
-    read_pauses: "SELECT location FROM stockhold.pauses WHERE location = ANY ($1::text[]) AND paused";
+    // The row of everything is always among them.
+    read_pauses: "SELECT location, paused, limits_version FROM stockhold.pauses WHERE location = ANY ($1::text[])";
+    read_limits: limit_statements::READ_LIMITS;
+    lock_counters: limit_statements::LOCK_COUNTERS;
+    lock_free_counters: limit_statements::LOCK_FREE_COUNTERS;
+    read_counters: limit_statements::READ_COUNTERS;
+    read_counted_due: limit_statements::READ_COUNTED_DUE;
+    counter_page: limit_statements::COUNTER_PAGE;
+    forget_counters: limit_statements::FORGET_COUNTERS;
     read_items: READ_ITEMS;
     read_holds: READ_HOLDS;
     read_keys: READ_KEYS;
@@ -335,12 +248,20 @@ statements! {
         ") AS first ON true ORDER BY first.expires_at, first.id",
     );
 
+    read_any_release: READ_ANY_RELEASE;
+    read_releases: concat!(
+        "SELECT {clock} AS now, first.pool_release_at, first.location, first.sku FROM (VALUES (1)) AS one (n) LEFT JOIN (",
+        read_any_release!(),
+        ") AS first ON true ORDER BY first.pool_release_at, first.location, first.sku",
+    );
+
     insert_items: "
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
-            held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at)
+            held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at,
+            pools, pool_release_at)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
             $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-            $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[])";
+            $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[], $18::bytea[], $19::bigint[])";
     update_items: concat!(update_items!(), all_are_done!());
     // All of a batch have the same new entry in their histories.
     insert_holds: "
@@ -391,27 +312,27 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_units: "
         INSERT INTO stockhold.units (bucket, location, sku, id, position, section, seat_row, seat_number, attributes, status,
-            reservation, version, history)
-        SELECT n.*, $13::bytea FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-            $7::text[], $8::text[], $9::bytea[], $10::smallint[], $11::uuid[], $12::bigint[]) AS n";
+            reservation, version, pool, history)
+        SELECT n.*, $14::bytea FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
+            $7::text[], $8::text[], $9::bytea[], $10::smallint[], $11::uuid[], $12::bigint[], $13::text[]) AS n";
     // Of what is longer than a history may be, the end.
     update_units: "
         WITH done AS (
             UPDATE stockhold.units u
-            SET status = n.status, reservation = n.reservation, version = n.version,
-                history = substring(u.history || $8::bytea FROM greatest(octet_length(u.history) - 503, 1))
-            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::uuid[], $7::bigint[])
-                AS n (bucket, location, sku, id, status, reservation, version)
+            SET status = n.status, reservation = n.reservation, version = n.version, pool = n.pool,
+                history = substring(u.history || $9::bytea FROM greatest(octet_length(u.history) - 503, 1))
+            FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::uuid[], $7::bigint[],
+                $8::text[]) AS n (bucket, location, sku, id, status, reservation, version, pool)
             WHERE u.bucket = n.bucket AND u.location = n.location AND u.sku = n.sku AND u.id = n.id
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     add_figures: "
         INSERT INTO stockhold.unit_counters AS f
             (bucket, location, sku, total_units, held, held_under_payment, confirmed_sold, fulfilled, active, decided_at,
-            counter_shard)
-        SELECT n.*, $11::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
-            $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[]) AS n
-        ON CONFLICT (bucket, location, sku, counter_shard) DO UPDATE
+            pool, counter_shard)
+        SELECT n.*, $12::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
+            $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]) AS n
+        ON CONFLICT (bucket, location, sku, pool, counter_shard) DO UPDATE
         SET total_units = f.total_units + excluded.total_units, held = f.held + excluded.held,
             held_under_payment = f.held_under_payment + excluded.held_under_payment,
             confirmed_sold = f.confirmed_sold + excluded.confirmed_sold, fulfilled = f.fulfilled + excluded.fulfilled,
@@ -436,6 +357,9 @@ statements! {
             WHERE i.bucket = o.bucket AND i.location = o.location AND i.sku = o.sku
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    move_release: "
+        UPDATE stockhold.items SET pool_release_at = $5
+        WHERE bucket = $1 AND location = $2 AND sku = $3 AND pool_release_at = $4";
     delete_figures: "
         DELETE FROM stockhold.unit_counters f
         USING unnest($1::smallint[], $2::text[], $3::text[]) AS o (bucket, location, sku)
@@ -462,8 +386,15 @@ statements! {
         INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::boolean[])";
     set_pauses: "
-        INSERT INTO stockhold.pauses SELECT * FROM unnest($1::text[], $2::boolean[]) AS n (location, paused)
+        INSERT INTO stockhold.pauses (location, paused) SELECT * FROM unnest($1::text[], $2::boolean[])
         ON CONFLICT (location) DO UPDATE SET paused = excluded.paused";
+    set_limits: limit_statements::SET_LIMITS;
+    raise_limits_version: limit_statements::RAISE_LIMITS_VERSION;
+    insert_counters: limit_statements::INSERT_COUNTERS;
+    update_counters: limit_statements::UPDATE_COUNTERS;
+    delete_counters: limit_statements::DELETE_COUNTERS;
+    delete_counted_holds: limit_statements::DELETE_COUNTED_HOLDS;
+    insert_counted_holds: limit_statements::INSERT_COUNTED_HOLDS;
     insert_records: "
         INSERT INTO stockhold.records (kind, id, version, value)
         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[])";
@@ -483,17 +414,17 @@ statements! {
         update_items!(),
         ", new_holds AS (
             INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
-            SELECT n.*, $25::bytea FROM unnest($18::smallint[], $19::uuid[], $20::smallint[], $21::bigint[], $22::text[],
-                $23::text[], $24::bytea[]) AS n
+            SELECT n.*, $27::bytea FROM unnest($20::smallint[], $21::uuid[], $22::smallint[], $23::bigint[], $24::text[],
+                $25::text[], $26::bytea[]) AS n
         ), new_lines AS (
             INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
-            SELECT * FROM unnest($26::smallint[], $27::text[], $28::text[], $29::bigint[], $30::uuid[], $31::bigint[],
-                $32::boolean[])
+            SELECT * FROM unnest($28::smallint[], $29::text[], $30::text[], $31::bigint[], $32::uuid[], $33::bigint[],
+                $34::boolean[])
         ), new_events AS (
-            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($33, $34, $35, $36)
+            INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($35, $36, $37, $38)
         ), new_keys AS (
             INSERT INTO stockhold.keys (bucket, hash, used_at, body)
-            SELECT * FROM unnest($37::smallint[], $38::bytea[], $39::bigint[], $40::bytea[])
+            SELECT * FROM unnest($39::smallint[], $40::bytea[], $41::bigint[], $42::bytea[])
         )",
         all_are_done!()
     );

@@ -3,8 +3,8 @@
 use super::connect::PostgresConnection;
 use super::rows::{self, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::engine::{
-    Changes, CounterChangeRow, DbError, Rows, SaleRow, UnitLockSet, UnitRow, UnitRows as RowsOfItem,
-    attributes_body, serials_from, set_counters,
+    Changes, CounterChangeRow, DbError, PoolCounters, Rows, SaleRow, UnitLockSet, UnitRow,
+    UnitRows as RowsOfItem, attributes_body, serials_from, set_counters,
 };
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, Item, ItemKey, Label, Mode, StockCounters, Unit, bucket_of};
@@ -90,15 +90,36 @@ impl PostgresConnection {
         locked: bool,
     ) -> Result<ByItem, DbError> {
         let s = &self.statements;
-        let statement = if locked { &s.lock_free_units } else { &s.read_free_units };
-        let items =
-            ItemArrays::new(lock_set.iter().filter(|(_, lock_set)| lock_set.free > 0).map(|(key, _)| key));
-        let most = |key: &&ItemKey| rows::rows(lock_set.get(*key).map_or(0, |lock_set| lock_set.free));
+        let (of_items, of_pools) = if locked {
+            (&s.lock_free_units, &s.lock_pool_units)
+        } else {
+            (&s.read_free_units, &s.read_pool_units)
+        };
+        let general = |lock_set: &UnitLockSet| lock_set.free.get(&None).copied().unwrap_or(0);
+        let items = ItemArrays::new(
+            lock_set.iter().filter(|(_, lock_set)| general(lock_set) > 0).map(|(key, _)| key),
+        );
+        let most = |key: &&ItemKey| rows::rows(lock_set.get(*key).map_or(0, general));
         let most: Vec<i64> = items.keys.iter().map(most).collect();
         let mut params = items.params();
         params.push(&most);
-        let rows = self.query(statement, items.keys.len(), params).await?;
-        by_item(&items, &rows)
+        let all = ItemArrays::new(lock_set.keys());
+        let mut pools = PoolArrays::default();
+        for (item, number) in all.keys.iter().zip(1_i64..) {
+            for (pool, most) in lock_set.get(*item).into_iter().flat_map(|lock_set| &lock_set.free) {
+                if let Some(pool) = pool.as_ref().filter(|_| *most > 0) {
+                    pools.push(item, pool, *most, number);
+                }
+            }
+        }
+        let (rows, of_pools) = tokio::try_join!(
+            biased;
+            self.query(of_items, items.keys.len(), params),
+            self.query(of_pools, pools.names.len(), pools.params()),
+        )?;
+        let mut found = by_item(&items, &rows)?;
+        found.extend(by_item(&all, &of_pools)?);
+        Ok(found)
     }
 
     /// The first free units as they are, without locks.
@@ -139,10 +160,7 @@ impl PostgresConnection {
             self.query(&self.statements.last_units, last.keys.len(), last.params()),
             self.query(&self.statements.read_units, mapped.keys.len(), mapped.params()),
         )?;
-        let mut found: BTreeMap<ItemKey, RowsOfItem> = figures
-            .into_iter()
-            .map(|(key, figures)| (key, RowsOfItem { figures, ..RowsOfItem::default() }))
-            .collect();
+        let mut found = figures;
         for (key, unit) in by_item(&mapped, &rows)? {
             found.entry(key).or_default().map.push(unit);
         }
@@ -153,11 +171,11 @@ impl PostgresConnection {
         Ok(found)
     }
 
-    /// What the units of items come to.
+    /// What the units of items and of their pools come to.
     async fn counted<'a>(
         &self,
         items: impl Iterator<Item = &'a ItemKey>,
-    ) -> Result<Vec<(ItemKey, StockCounters)>, DbError> {
+    ) -> Result<BTreeMap<ItemKey, RowsOfItem>, DbError> {
         let items = ItemArrays::new(items);
         let rows = self.query(&self.statements.unit_figures, items.keys.len(), items.params()).await?;
         let figures = |row: &Row| -> Result<StockCounters, DbError> {
@@ -172,13 +190,30 @@ impl PostgresConnection {
                 at: rows::instant(row, "at")?,
             })
         };
-        rows.iter().map(|row| Ok((item_of(&items, row)?.clone(), figures(row)?))).collect()
+        // An item that has no unit yet has no row.
+        let mut found: BTreeMap<ItemKey, RowsOfItem> =
+            items.keys.iter().map(|key| ((*key).clone(), RowsOfItem::default())).collect();
+        for row in &rows {
+            let of_item = found.entry(item_of(&items, row)?.clone()).or_default();
+            if row.try_get::<_, &str>("pool")?.is_empty() {
+                of_item.figures = figures(row)?;
+            } else {
+                let counters = PoolCounters {
+                    allocated: rows::figure(row, "total")?,
+                    held: rows::figure(row, "held")?,
+                    sold: rows::figure(row, "sold")?,
+                    used_at: rows::instant(row, "at")?,
+                };
+                of_item.pools.insert(rows::label(row, "pool")?, counters);
+            }
+        }
+        Ok(found)
     }
 
     /// Gives items whose units have ids their figures.
     pub(super) async fn count_all(&self, items: &mut [Item]) -> Result<(), DbError> {
         let some = items.iter().filter(|item| item.mode == Mode::Units).map(|item| &item.key);
-        let counted: BTreeMap<_, _> = self.counted(some).await?.into_iter().collect();
+        let counted = self.counted(some).await?;
         for item in items {
             if let Some(figures) = counted.get(&item.key) {
                 set_counters(item, figures);
@@ -277,6 +312,32 @@ impl<'a> UnitKeys<'a> {
     }
 }
 
+/// Pools of items, and how many units of each.
+#[derive(Default)]
+struct PoolArrays<'a> {
+    items: ItemKeys<'a>,
+    most: Vec<i64>,
+    names: Vec<&'a str>,
+    numbers: Vec<i64>,
+}
+
+impl<'a> PoolArrays<'a> {
+    fn push(&mut self, item: &'a ItemKey, pool: &'a Label, most: usize, number: i64) {
+        self.items.push(item);
+        self.most.push(rows::rows(most));
+        self.names.push(pool.as_str());
+        self.numbers.push(number);
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let mut params = self.items.params();
+        params.push(&self.most);
+        params.push(&self.names);
+        params.push(&self.numbers);
+        params
+    }
+}
+
 #[derive(Default)]
 struct UnitRows<'a> {
     keys: UnitKeys<'a>,
@@ -288,6 +349,7 @@ struct UnitRows<'a> {
     statuses: Vec<i16>,
     reservations: Vec<Option<Uuid>>,
     versions: Vec<i64>,
+    pools: Vec<Option<&'a str>>,
 }
 
 impl<'a> UnitRows<'a> {
@@ -300,7 +362,8 @@ impl<'a> UnitRows<'a> {
             rows.seat_rows.push(unit.place.row.as_ref().map(Label::as_str));
             rows.seat_numbers.push(unit.place.number.as_ref().map(Label::as_str));
             rows.attributes.push(attributes_body(&unit.place.attributes));
-            rows.statuses.push(rows::standing(unit.status));
+            rows.statuses.push(rows::standing(unit));
+            rows.pools.push(unit.pool.as_ref().map(Label::as_str));
             rows.reservations.push(unit.status.holder().map(uuid));
             rows.versions.push(stored(unit.version)?);
         }
@@ -320,6 +383,7 @@ impl<'a> UnitRows<'a> {
         params.push(&self.statuses);
         params.push(&self.reservations);
         params.push(&self.versions);
+        params.push(&self.pools);
         params.push(entry);
         params
     }
@@ -335,14 +399,16 @@ struct CounterChangeRows<'a> {
     fulfilled: Vec<i64>,
     active: Vec<i64>,
     decided_at: Vec<i64>,
+    pools: Vec<&'a str>,
     counter_shard: i16,
 }
 
 impl<'a> CounterChangeRows<'a> {
     fn new(figures: &[CounterChangeRow<'a>], counter_shard: u16) -> Self {
         let mut rows = Self { counter_shard: column(counter_shard), ..Self::default() };
-        for CounterChangeRow { item, by } in figures {
+        for CounterChangeRow { item, pool, by } in figures {
             rows.items.push(item);
+            rows.pools.push(pool.map_or("", Label::as_str));
             rows.total_units.push(by.total_units);
             rows.held.push(by.held);
             rows.held_under_payment.push(by.held_under_payment);
@@ -356,7 +422,7 @@ impl<'a> CounterChangeRows<'a> {
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         let mut params = self.items.params();
-        let columns: [&(dyn ToSql + Sync); 8] = [
+        let columns: [&(dyn ToSql + Sync); 9] = [
             &self.total_units,
             &self.held,
             &self.held_under_payment,
@@ -364,6 +430,7 @@ impl<'a> CounterChangeRows<'a> {
             &self.fulfilled,
             &self.active,
             &self.decided_at,
+            &self.pools,
             &self.counter_shard,
         ];
         params.extend(columns);

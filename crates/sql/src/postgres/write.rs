@@ -5,12 +5,13 @@ use super::errors::db_error_at_commit;
 use super::rows::{self, HoldArrays, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
-    further_skus, hold_body, key_body, key_bucket, packed_events_body, settings_body,
+    further_skus, hold_body, key_body, key_bucket, next_release, packed_events_body, pools_body,
+    pools_of_row, settings_body,
 };
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use stockhold_domain::{Hold, Item, KeyRecord, Label, Mode, Record, RecordValue, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, KeyRecord, Label, Mode, Record, RecordValue, ReservationId};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -80,7 +81,12 @@ impl PostgresConnection {
             params.extend(come.params(LineColumns::All));
             params.extend([&bucket as &(dyn ToSql + Sync), &serial, &count, &events]);
             params.extend(keys.params());
-            return self.put(&s.reserved, changed_items.keys.len(), params).await;
+            tokio::try_join!(
+                biased;
+                self.put(&s.reserved, changed_items.keys.len(), params),
+                self.write_limits(changes),
+            )?;
+            return Ok(());
         }
         tokio::try_join!(
             biased;
@@ -100,6 +106,7 @@ impl PostgresConnection {
             self.put(&s.update_lines, resized.ids.len(), resized.params(LineColumns::Quantity)),
             self.put(&s.insert_lines, come.ids.len(), come.params(LineColumns::All)),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
+            self.write_limits(changes),
             self.put(&s.insert_records, new_records.versions.len(), new_records.params()),
             self.put(&s.update_records, changed_records.versions.len(), changed_records.params()),
             self.put(&s.insert_events, changes.events.len(), vec![&bucket, &serial, &count, &events]),
@@ -143,6 +150,7 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
         && gone.is_empty()
         && resized.is_empty()
         && pauses.is_empty()
+        && changes.limits.set.is_empty()
         && changes.new_records.is_empty()
         && changes.changed_records.is_empty()
         && !changes.touches_units()
@@ -165,12 +173,15 @@ struct ItemRows<'a> {
     versions: Vec<i64>,
     paused: Vec<bool>,
     created_at: Vec<i64>,
+    pools: Vec<Option<Vec<u8>>>,
+    releases: Vec<Option<i64>>,
 }
 
 impl<'a> ItemRows<'a> {
     fn new(items: &[&'a Item]) -> Result<Self, DbError> {
         let mut rows = Self::default();
-        for Item { key, mode, figures, settings, version, paused, created_at } in items {
+        for item in items {
+            let Item { key, mode, figures, settings, version, paused, created_at, pools: _ } = item;
             rows.keys.push(key);
             rows.modes.push(rows::mode(*mode));
             let figures = if *mode == Mode::Units { &empty_counters(figures.at) } else { figures };
@@ -187,12 +198,14 @@ impl<'a> ItemRows<'a> {
             rows.versions.push(stored(*version)?);
             rows.paused.push(*paused);
             rows.created_at.push(created_at.micros());
+            rows.pools.push(pools_body(&pools_of_row(item)));
+            rows.releases.push(next_release(item).map(Instant::micros));
         }
         Ok(rows)
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let columns: [&(dyn ToSql + Sync); 14] = [
+        let columns: [&(dyn ToSql + Sync); 16] = [
             &self.modes,
             &self.total_units,
             &self.confirmed_sold,
@@ -207,6 +220,8 @@ impl<'a> ItemRows<'a> {
             &self.versions,
             &self.paused,
             &self.created_at,
+            &self.pools,
+            &self.releases,
         ];
         let mut params = self.keys.params();
         params.extend(columns);

@@ -73,8 +73,10 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     drop(bench.connect());
     bench.session.run(
         "INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
-             held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at)
-         SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, '', 1, false, 0 FROM generate_series(1, 20000) n;
+             held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at,
+             pool_release_at)
+         SELECT n % 1024, 'default', n::text, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, '', 1, false, 0,
+             CASE WHEN n % 100 = 0 THEN n END FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, history, body)
          SELECT n % 1024, gen_random_uuid(), 0, 0, (n % 100)::text, (n % 100)::text, '12345678', ''
          FROM generate_series(1, 20000) n;
@@ -89,15 +91,19 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
          INSERT INTO stockhold.keys (bucket, hash, used_at, body)
          SELECT n % 1024, decode(md5(n::text), 'hex'), n, '' FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.units
-             (bucket, location, sku, id, position, attributes, status, reservation, version, history)
-         SELECT n % 4, 'default', (n % 4)::text, n::text, n, '', n % 3, CASE WHEN n % 3 > 0 THEN gen_random_uuid() END, 1, ''
+             (bucket, location, sku, id, position, attributes, status, reservation, version, history, pool)
+         SELECT n % 4, 'default', (n % 4)::text, n::text, n, '', CASE WHEN n % 12 = 0 THEN 4 ELSE n % 3 END,
+             CASE WHEN n % 3 > 0 THEN gen_random_uuid() END, 1, '', CASE WHEN n % 12 = 0 THEN '7' END
          FROM generate_series(1, 20000) n;
-         INSERT INTO stockhold.unit_counters SELECT n % 1024, 'default', n::text, n % 64, 1, 1, 1, 0, 0, 1, n
+         INSERT INTO stockhold.unit_counters SELECT n % 1024, 'default', n::text, '', n % 64, 1, 1, 1, 0, 0, 1, n
          FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.records (kind, id, version, value)
          SELECT 'api_key', n::text, 1, '' FROM generate_series(1, 20000) n;
          INSERT INTO stockhold.events (bucket, serial, count, last_position, body)
          SELECT n % 1024, n, 1, n, '' FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.limit_counters SELECT '7', 1, n::text::bytea, 1, 0 FROM generate_series(1, 20000) n;
+         INSERT INTO stockhold.counted_holds
+         SELECT n % 100, 1, (n % 1000)::text::bytea, n, gen_random_uuid() FROM generate_series(1, 20000) n;
          ANALYZE",
     );
     let many: Vec<String> = (0..2_000).map(|n| n.to_string()).collect();
@@ -105,6 +111,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     let items = format!("'{{{many}}}', array_fill('default'::text, '{{2000}}'), '{{{many}}}'");
     let holds = format!("'{{{many}}}', array_fill(gen_random_uuid(), '{{2000}}')");
     let keys = format!("'{{{many}}}', array_fill('abcdefghijklmnop'::bytea, '{{2000}}')");
+    let counters =
+        "array_fill('7'::text, '{2000}'), array_fill(1::bigint, '{2000}'), array_fill('7'::bytea, '{2000}')";
     let highest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
     let parameters = |name: &str| match name {
         "lock items" | "lock free items" | "read items" | "figures of units" => items.clone(),
@@ -117,15 +125,22 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "lock the first free units" | "read the first free units" => {
             format!("{items}, array_fill(5::bigint, '{{2000}}')")
         }
+        "lock the first free units of a pool" | "read the first free units of a pool" => {
+            format!("{items}, array_fill(5::bigint, '{{2000}}'), '{{{many}}}', '{{{many}}}'")
+        }
         "one unit" => "1, 'default', '1', '7'".to_owned(),
         "a page of units" => "1, 'default', '1', 7, '7', 50".to_owned(),
         "sweep" => format!("500, 7, {highest}"),
+        "pools to release" => "500, 7, 'default', '7'".to_owned(),
         "an owner's list" | "a SKU's list" => format!("NULL, {highest}, 50, '7'"),
         "an order's list" => "NULL, 9223372036854775807, 50, '7'".to_owned(),
         "the list of all" => format!("NULL, {highest}, 50"),
         "a history" => "1, gen_random_uuid()".to_owned(),
         "events after a position" => "19000, 50".to_owned(),
         "lock records" | "read records" => format!("array_fill('api_key'::text, '{{2000}}'), '{{{many}}}'"),
+        "lock counters" | "lock free counters" | "read counters" => counters.to_owned(),
+        "deadlines of a counter" => format!("{counters}, array_fill(1::bigint, '{{2000}}')"),
+        "a page of counters" => "'7', 1, '7', 50".to_owned(),
         "a page of records" => "'api_key', '7', 50".to_owned(),
         other => panic!("{other}"),
     };
@@ -162,5 +177,5 @@ fn claims_are_told_by_these_words_in_a_log_of_slow_statements() {
         .filter(|plan| plan.text.contains("SKIP LOCKED) AS free"))
         .map(|plan| plan.name)
         .collect();
-    assert_eq!(told, ["lock the first free units"]);
+    assert_eq!(told, ["lock the first free units", "lock the first free units of a pool"]);
 }

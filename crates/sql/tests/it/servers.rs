@@ -104,7 +104,7 @@ fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
         std::fs::set_permissions(data.join("server.key"), secret).unwrap();
         "ssl = on\n".to_owned()
     };
-    let server = Arc::new(Server::listening(prepare));
+    let server = Arc::new(Server::listening(crate::support::ports::free_port(), prepare));
     let directory = tempfile::TempDir::new().unwrap();
     std::fs::write(directory.path().join("root.crt"), issuer_certificate.pem()).unwrap();
     (server, directory)

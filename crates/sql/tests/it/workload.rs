@@ -281,7 +281,7 @@ fn follow_each_other(rows: &[EventRow]) {
                 .zip(figures)
                 .map(|(line, figures)| (line.item.clone(), figures.sequence))
                 .collect(),
-            Transition::Sale { .. } | Transition::Record { .. } => Vec::new(),
+            Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. } => Vec::new(),
         };
         for (key, at) in at {
             let before = sequences.insert(key.clone(), at).unwrap_or(0);

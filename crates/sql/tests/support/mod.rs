@@ -2,6 +2,9 @@
 //! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
 //! not. No test is skipped for want of a server: a machine without one fails loudly.
 
+#[path = "ports.rs"]
+pub(crate) mod ports;
+
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -73,12 +76,9 @@ impl Server {
         standby
     }
 
-    /// One that listens on a port, where it asks for passwords. `prepare` gets its data directory before it starts; what it
+    /// One that listens on this port, where it asks for passwords. `prepare` gets its data directory before it starts; what it
     /// returns is added to the server's settings.
-    pub(crate) fn listening(prepare: impl FnOnce(&Path) -> String) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+    pub(crate) fn listening(port: u16, prepare: impl FnOnce(&Path) -> String) -> Self {
         let server = Self::prepare(Some(port), true);
         let data = server.directory.path().join("data");
         let settings = prepare(&data);

@@ -48,11 +48,8 @@ impl Server {
         Self::prepared(None, |_| settings.iter().map(ToString::to_string).collect())
     }
 
-    /// One that listens on a port. `prepare` gets its directory before it starts and returns settings.
-    pub(crate) fn listening(prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+    /// One that listens on this port. `prepare` gets its directory before it starts and returns settings.
+    pub(crate) fn listening(port: u16, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         Self::prepared(Some(port), prepare)
     }
 

@@ -7,8 +7,8 @@ use crate::engine::plan::{BatchLockPlan, PlannedCommand, RetryPlan};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeSet, HashMap};
 use stockhold_domain::{
-    Basket, DecideError, Effects, Envelope, HoldLimits, ItemKey, KeyTarget, Mode, Outcome, Resource, State,
-    decide, footprint,
+    Basket, Command, DecideError, Effects, Envelope, HoldLimits, Item, ItemKey, KeyTarget, Label, Mode,
+    Outcome, Pools, Resource, Source, State, Strategy, decide, footprint,
 };
 
 /// Decides the commands of a locked batch and of those that joined it, and commits.
@@ -23,6 +23,7 @@ pub(crate) async fn decide_and_commit<S: Session>(
     locked_batch.join(joined);
     let LockedBatch { lock_plan, locked: LockedRows { now, serial, rows }, .. } = locked_batch;
     let mut state = LoadedState::with_seat_maps(&lock_plan.lock_set, rows, &plan.maps);
+    plan.learn_pools(&state);
     if plan.drop_stale_seat_maps(&state) {
         return Err(AttemptError::NotLoaded);
     }
@@ -34,6 +35,12 @@ pub(crate) async fn decide_and_commit<S: Session>(
     let decider = BatchDecider { rules: &limits.rules, now, first: first.len() };
     let outcomes = decider.all(batch, &lock_plan, &mut state, &mut effects, plan)?;
     if plan.lock_planned_units(&state) {
+        return Err(AttemptError::NotLoaded);
+    }
+    // A command that was to claim units has released a pool or written off units: it writes the row of the item.
+    let seen = &lock_plan.lock_set.seen;
+    let unlocked: Vec<ItemKey> = state.rewritten.iter().filter(|key| seen.contains(*key)).cloned().collect();
+    if plan.lock_item_rows(unlocked.into_iter()) {
         return Err(AttemptError::NotLoaded);
     }
     if effects.is_empty() {
@@ -60,7 +67,8 @@ fn check_footprints(
     names.retain(|name| !matches!(name, Resource::Due(_)) && !state.has(name));
     let mut lacks = plan.extend(names, now);
     if !state.without_counters.is_empty() {
-        plan.expect_unit_items(state.without_counters.iter().cloned());
+        let without = state.without_counters.iter();
+        plan.expect_unit_items(without.map(|key| (key.clone(), Pools::default())));
         lacks = true;
     }
     lacks |= plan.lock_item_rows(items_to_lock(batch, lock_plan, state).into_iter());
@@ -88,22 +96,59 @@ fn items_to_lock(batch: &[&PlannedCommand], lock_plan: &BatchLockPlan, state: &L
     kept.chain(counted).cloned().collect()
 }
 
-/// Items of which more is requested than is available, and how much more. Reservations of them may have to be expired.
+/// Items of which more is requested than is available, and how much more. Reservations of them may have to be expired. What is
+/// requested through different pools is compared apart.
 fn asked_too_much<'a>(batch: &[&'a PlannedCommand], state: &LoadedState) -> Vec<(&'a ItemKey, u64)> {
-    let mut asked_for: HashMap<&ItemKey, u64> = HashMap::new();
+    let mut asked_for: HashMap<(&ItemKey, Option<&Label>), u64> = HashMap::new();
     for planned in batch {
-        if let Some(basket) = planned.envelope.command.basket() {
-            for line in basket.lines() {
-                let sum = asked_for.entry(&line.item).or_default();
-                *sum = sum.saturating_add(line.quantity);
+        let command = &planned.envelope.command;
+        let pool = match command {
+            Command::Reserve(reserve) => reserve.terms.pool(),
+            _ => None,
+        };
+        if let Some(basket) = command.basket() {
+            for (number, line) in basket.lines().iter().enumerate() {
+                let of_items = match basket.source(number) {
+                    None => vec![(&line.item, line.quantity)],
+                    Some(source) => asked_of_source(source, line.quantity, pool, state),
+                };
+                for (item, units) in of_items {
+                    let sum = asked_for.entry((item, pool)).or_default();
+                    *sum = sum.saturating_add(units);
+                }
             }
         }
     }
-    let short = |(key, sum): (_, u64)| {
-        let there = state.item(key).ok()??.available_now();
+    let short = |((key, pool), sum): ((_, Option<&Label>), u64)| {
+        let there = state.item(key).ok()??.available_through(pool, Item::available_now);
         Some((key, sum.checked_sub(there).filter(|short| *short > 0)?))
     };
     asked_for.into_iter().filter_map(short).collect()
+}
+
+/// The units that a line asks of each item of its source, as far as available units show: the items that are asked are those until
+/// the line has all.
+fn asked_of_source<'a>(
+    source: &'a Source,
+    quantity: u64,
+    pool: Option<&Label>,
+    state: &LoadedState,
+) -> Vec<(&'a ItemKey, u64)> {
+    let mut needed = quantity;
+    let asked = |item: &'a ItemKey| {
+        let asked = needed;
+        let known = state.item(item).ok().flatten();
+        let there = known.map_or(0, |known| known.available_through(pool, Item::available_now));
+        match source.strategy() {
+            Strategy::Priority => needed -= there.min(needed),
+            Strategy::Single if there >= quantity => needed = 0,
+            Strategy::Single => {}
+            // Due reservations of all items are expired before their stock is compared.
+            Strategy::MostStock => return Some((item, u64::MAX)),
+        }
+        (asked > 0).then_some((item, asked))
+    };
+    source.items().iter().map_while(asked).collect()
 }
 
 /// What the decisions of a batch share.
@@ -208,7 +253,7 @@ struct DeferredCommands<'a> {
 impl<'a> DeferredCommands<'a> {
     fn names(lock_plan: &'a BatchLockPlan, command: usize) -> impl Iterator<Item = &'a Resource> {
         let names = lock_plan.of_command.get(command).into_iter().flatten();
-        names.filter(|name| !matches!(name, Resource::Pause(_)))
+        names.filter(|name| !matches!(name, Resource::Pause(_) | Resource::Limits))
     }
 
     fn concerns(&self, lock_plan: &'a BatchLockPlan, command: usize, planned: &PlannedCommand) -> bool {

@@ -36,7 +36,11 @@ impl Claims {
                 Resource::Hold(_)
                 | Resource::Due(_)
                 | Resource::AnyDue
+                | Resource::AnyRelease
                 | Resource::Pause(_)
+                | Resource::Limits
+                | Resource::Counter(_)
+                | Resource::CountedDue(_)
                 | Resource::Unit(..)
                 | Resource::FreeUnits(..)
                 | Resource::LastUnit(_)

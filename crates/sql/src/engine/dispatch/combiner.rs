@@ -8,17 +8,18 @@ use super::claims::Claims;
 use super::submission::Submission;
 use crate::engine::decide::AttemptCounts;
 use crate::engine::options::BATCH_LINES;
-use crate::engine::plan::{PlannedCommand, ReservationRefs, RetryPlan};
+use crate::engine::plan::{PlannedCommand, RetryPlan};
+use crate::engine::sweep::Overdue;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use stockhold_domain::{ItemKey, ReservationId};
+use stockhold_domain::ItemKey;
 
 /// What a batch does.
 pub(super) enum BatchTask {
     /// Commands.
     Commands(Vec<Submission>),
-    /// Expires overdue reservations, which are of a page of the sweeper.
-    Sweep { due: Vec<(ReservationId, ReservationRefs)>, page: u64 },
+    /// Ends what is overdue, which is of a page of the sweeper.
+    Sweep { due: Vec<Overdue>, page: u64 },
 }
 
 /// The content of one transaction.

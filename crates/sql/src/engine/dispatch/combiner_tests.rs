@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use stockhold_domain::Command;
 use stockhold_domain::{
     AddUnits, Attributes, Basket, BestAvailable, EventId, Fingerprint, Fulfilment, GeneratedIds,
-    IdempotencyKey, Instant, KeyHash, Label, NewUnit, Origin, RequestId, RequestedLine, Reserve,
-    ReserveTerms, UnitSelection,
+    IdempotencyKey, Instant, KeyHash, Label, NewUnit, Origin, RequestId, RequestedLine, ReservationId,
+    Reserve, ReserveTerms, UnitSelection,
 };
 use stockhold_store::{Answer, Failure, Inbox, ReplyTo};
 
@@ -42,6 +42,7 @@ fn item(sku: &str) -> ItemKey {
 
 fn reserve(basket: Basket) -> Command {
     Command::Reserve(Reserve {
+        override_limits: false,
         basket,
         ttl: None,
         fulfilment: Fulfilment::All,

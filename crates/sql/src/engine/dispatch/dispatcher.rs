@@ -7,7 +7,7 @@ use super::claims::Claims;
 use super::combiner::{Batch, BatchTask, Combiner};
 use super::connection_pool::ConnectionPool;
 use super::mailbox::Mailbox;
-use super::periodic_jobs::{PeriodicJobs, forget_keys};
+use super::periodic_jobs::{PeriodicJobs, forget_old};
 use super::sequences::{QueuedCommand, Sequences};
 use super::submission::{ReplyTarget, Submission};
 use crate::engine::decide::{BatchResult, run_batch};
@@ -404,9 +404,9 @@ impl<D: Dialect> Dispatcher<D> {
             && let Some(mut session) = self.pool.take()
         {
             self.jobs.keys.at_work = true;
-            let retention = self.options.key_retention;
+            let (counters, retention) = (self.jobs.ended_counters.clone(), self.options.key_retention);
             self.spawn(RunningTask::ForgetKeys, async move {
-                match forget_keys(&mut session, retention, deadline).await {
+                match forget_old(&mut session, &counters, retention, deadline).await {
                     Ok(more) => TaskResult::KeysForgotten(Some(session), more),
                     Err(error) => TaskResult::KeysForgotten(recover(session, error, deadline).await.1, false),
                 }
@@ -448,6 +448,7 @@ impl<D: Dialect> Dispatcher<D> {
         self.mailbox.begun(begun);
         let (claims, limits) = (Arc::clone(&batch.claims), Arc::clone(&self.limits));
         batch.plan.expect(self.hints.short_of(claims.items.iter()));
+        batch.plan.expect_reached(self.hints.reached());
         batch.plan.expect_unit_items(self.hints.unit_items_among(claims.items.iter()));
         let sequences = submissions.iter().filter_map(Submission::sequence).collect();
         self.spawn(RunningTask::LockBatch(Arc::clone(&claims), sequences), async move {

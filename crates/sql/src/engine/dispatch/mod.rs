@@ -5,6 +5,7 @@ mod claims;
 mod combiner;
 mod connection_pool;
 mod dispatcher;
+mod ended_counters;
 mod mailbox;
 mod periodic_jobs;
 mod sequences;

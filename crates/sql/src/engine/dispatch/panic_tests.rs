@@ -4,8 +4,8 @@
 use super::store::SqlStore;
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{
-    Changes, CommitOutcome, CommitSent, Deadline, Dialect, LockSet, LockedRows, ReservationScan, Rows,
-    ScanPage, Session, SkipLockedResult,
+    Changes, CommitOutcome, CommitSent, Deadline, Dialect, LockSet, LockedRows, Release, ReservationScan,
+    Rows, ScanPage, Session, SkipLockedResult,
 };
 use crate::engine::options::{OpenError, Options};
 use core::time::Duration;
@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use stockhold_domain::{
-    Hold, Instant, Item, ItemKey, Label, Outcome, Record, RecordKind, ReservationId, Status, Unit,
+    Hold, Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Outcome, Record, RecordKind,
+    ReservationId, Status, Subject, Unit,
 };
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{
@@ -103,6 +104,7 @@ impl Maps {
                 holds: lock_set.holds.iter().filter_map(|id| state.holds.get(id).cloned()).collect(),
                 due: lock_set.due.keys().map(|key| (key.clone(), queue(Some(key)))).collect(),
                 any_due: lock_set.any_due.map(|_| queue(None)).unwrap_or_default(),
+                limits: lock_set.limits.then(Arc::default),
                 ..Rows::default()
             }
         })
@@ -227,6 +229,14 @@ impl Session for Maps {
         Ok((now, overdue.filter(|deadline| Some(*deadline) > after).take(limit).collect()))
     }
 
+    async fn releases(
+        &mut self,
+        _after: Option<&Release>,
+        _limit: usize,
+    ) -> Result<(Instant, Vec<Release>), DbError> {
+        Ok((Instant::from_micros(self.with(|state| state.now)), Vec::new()))
+    }
+
     async fn lock_skip_locked(&mut self, lock_set: &LockSet) -> Result<SkipLockedResult, DbError> {
         self.in_transaction = true;
         self.step(Step::LockFree);
@@ -237,12 +247,33 @@ impl Session for Maps {
         })
     }
 
+    fn known_limits(&self) -> Arc<LimitSet> {
+        Arc::default()
+    }
+
+    async fn counter_page(
+        &mut self,
+        _: &Limit,
+        _: Option<&Subject>,
+        _: usize,
+    ) -> Result<Vec<(Subject, LimitCounter)>, DbError> {
+        Ok(Vec::new())
+    }
+
+    async fn forget_counters(&mut self, _: &Label, _: u64, _: usize) -> Result<usize, DbError> {
+        Ok(0)
+    }
+
     async fn active_holds(&mut self) -> Result<u64, DbError> {
         Ok(0)
     }
 
     async fn keep_keys(&mut self, at_least: i64) -> Result<i64, DbError> {
         Ok(at_least)
+    }
+
+    async fn move_release(&mut self, _: &Release, _: Option<Instant>) -> Result<(), DbError> {
+        Ok(())
     }
 
     async fn forget_keys(&mut self, _: Instant, _: usize) -> Result<usize, DbError> {

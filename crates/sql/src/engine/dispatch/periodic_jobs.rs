@@ -1,5 +1,6 @@
 //! The periodic jobs and their schedules: sweeping, numbering events, deleting old idempotency keys.
 
+use super::ended_counters::EndedCounters;
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::Session;
 use crate::engine::sessions::within_deadline;
@@ -24,6 +25,7 @@ pub(super) struct PeriodicJobs {
     pub(super) number: PeriodicJob,
     pub(super) keys: PeriodicJob,
     pub(super) short: PeriodicJob,
+    pub(super) ended_counters: EndedCounters,
 }
 
 /// One periodic job. It never runs twice at the same time.
@@ -68,6 +70,7 @@ impl PeriodicJobs {
             number: PeriodicJob::new(Some(NUMBERED_ANYWAY)),
             keys: PeriodicJob::new(Some(KEYS_EVERY)),
             short: PeriodicJob::new(Some(SHORT_FOR)),
+            ended_counters: EndedCounters::default(),
         }
     }
 
@@ -83,10 +86,11 @@ impl PeriodicJobs {
     }
 }
 
-/// Deletes idempotency keys that are older than the longest retention of any instance. Returns whether there may be more. If not,
-/// updates the metric of active reservations.
-pub(super) async fn forget_keys<S: Session>(
+/// Deletes idempotency keys that are older than the longest retention of any instance, and counters of limits that are in use no more.
+/// Returns whether there may be more. If not, updates the metric of active reservations.
+pub(super) async fn forget_old<S: Session>(
     session: &mut S,
+    counters: &EndedCounters,
     retention: Duration,
     deadline: Duration,
 ) -> Result<bool, DbError> {
@@ -96,7 +100,8 @@ pub(super) async fn forget_keys<S: Session>(
         let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
         let retention = session.keep_keys(retention).await?;
         let before = Instant::from_micros(now.micros().saturating_sub(retention));
-        let more = session.forget_keys(before, KEYS_AT_ONCE).await? == KEYS_AT_ONCE;
+        let more_keys = session.forget_keys(before, KEYS_AT_ONCE).await? == KEYS_AT_ONCE;
+        let more = counters.forget(session).await? || more_keys;
         if !more {
             crate::engine::meters::active_holds(session.active_holds().await?);
         }

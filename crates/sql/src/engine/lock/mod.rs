@@ -7,7 +7,7 @@ use crate::engine::state::LoadedState;
 use core::future::Future;
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use stockhold_domain::{Command, HoldLimits, ItemKey, Mode, RequestedLine, Resource, footprint};
+use stockhold_domain::{Command, HoldLimits, Item, ItemKey, Mode, RequestedLine, Resource, footprint};
 use stockhold_store::ClosedReservationCounters;
 
 /// Limits and settings of an attempt.
@@ -60,8 +60,10 @@ pub(crate) struct LockedBatch {
 /// Says which late arrivals may join a locked batch.
 pub(crate) struct JoinPolicy<'a> {
     lock_set: &'a LockSet,
-    /// Available units of counted items when they were locked.
-    there: HashMap<&'a ItemKey, u64>,
+    /// What is known of the limits.
+    seen: LoadedState,
+    /// Counted items as they were when they were locked.
+    there: HashMap<&'a ItemKey, &'a Item>,
 }
 
 impl JoinPolicy<'_> {
@@ -70,19 +72,28 @@ impl JoinPolicy<'_> {
     /// command is decided again with its key loaded.
     pub(crate) fn admits(&self, planned: &PlannedCommand) -> bool {
         let Command::Reserve(reserve) = &planned.envelope.command else { return false };
+        // How much a line with a source asks of an item is not known before it is decided.
+        if reserve.basket.has_sources() {
+            return false;
+        }
         let mut names = Vec::new();
-        footprint(&LoadedState::default(), &planned.envelope, &mut names);
+        footprint(&self.seen, &planned.envelope, &mut names);
         let is_there = |name: &Resource| match name {
             Resource::Item(item) => self.lock_set.items.contains(item),
             Resource::Pause(location) => {
                 self.lock_set.pauses.contains(&LoadedState::pause_key(location.as_ref()))
             }
+            Resource::Limits => self.seen.has(name),
+            Resource::Counter(key) => self.lock_set.counters.contains(key),
             // Deadlines are needed only if stock is short.
             Resource::Key(_) | Resource::Due(_) => true,
             _ => false,
         };
-        let enough =
-            |line: &RequestedLine| self.there.get(&line.item).is_some_and(|there| *there >= line.quantity);
+        let enough = |line: &RequestedLine| {
+            let there = self.there.get(&line.item);
+            let there = there.map(|item| item.available_through(reserve.terms.pool(), Item::available_now));
+            there.is_some_and(|there| there >= line.quantity)
+        };
         names.iter().all(is_there) && reserve.basket.lines().iter().all(enough)
     }
 }
@@ -91,15 +102,21 @@ impl LockedBatch {
     /// The policy for late arrivals.
     pub(crate) fn join_policy(&self) -> JoinPolicy<'_> {
         let counted = self.locked.rows.items.iter().filter(|item| item.mode == Mode::Counted);
-        let there = counted.map(|item| (&item.key, item.available_now())).collect();
-        JoinPolicy { lock_set: &self.lock_plan.lock_set, there }
+        let there = counted.map(|item| (&item.key, item)).collect();
+        JoinPolicy { lock_set: &self.lock_plan.lock_set, seen: self.seen(), there }
+    }
+
+    /// A state that knows only the limits.
+    fn seen(&self) -> LoadedState {
+        LoadedState::for_planning(core::iter::empty(), self.locked.rows.limits.clone())
     }
 
     /// Adds the resources that the joined commands name.
     pub(crate) fn join(&mut self, joined: &[&PlannedCommand]) {
+        let seen = self.seen();
         for planned in joined {
             let mut names = Vec::new();
-            footprint(&LoadedState::default(), &planned.envelope, &mut names);
+            footprint(&seen, &planned.envelope, &mut names);
             self.lock_plan.of_command.push(names);
         }
     }

@@ -4,7 +4,8 @@ use crate::engine::options::BATCH_LINES;
 use std::collections::HashSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Basket, Command, Envelope, Hold, ItemKey, LineUnits, RequestedLine, UnitSelection, limits,
+    Basket, Command, CounterKey, Envelope, Hold, ItemKey, LineUnits, PoolSelection, RequestedLine,
+    UnitSelection, limits,
 };
 
 /// The items and units of a reservation as they were last seen. An amend, a split or a merge changes them: what is missing is
@@ -15,6 +16,8 @@ pub(crate) struct ReservationRefs {
     pub(crate) items: Arc<[ItemKey]>,
     /// The units of those lines whose units have ids.
     pub(crate) units: Arc<[(ItemKey, Arc<LineUnits>)]>,
+    /// The counters of limits that count units of those lines.
+    pub(crate) counters: Arc<[CounterKey]>,
 }
 
 impl ReservationRefs {
@@ -22,15 +25,19 @@ impl ReservationRefs {
     pub(crate) fn by(hold: &Hold) -> Self {
         let units =
             |line: &stockhold_domain::Line| Some((line.item.clone(), Arc::clone(line.units.as_ref()?)));
+        let counters = hold.lines.iter().flat_map(|line| &line.details().counted);
         Self {
+            counters: counters.map(|count| count.key.clone()).collect(),
             items: hold.lines.iter().map(|line| line.item.clone()).collect(),
             units: hold.lines.iter().filter_map(units).collect(),
         }
     }
 
-    /// The number of rows that a command about the reservation writes: its lines, and its units with ids.
+    /// The number of rows that a command about the reservation writes: its lines, its units with ids, and its counters.
     pub(crate) fn lines(&self) -> usize {
-        self.items.len() + self.units.iter().map(|(_, units)| units.all().len()).sum::<usize>()
+        self.items.len()
+            + self.counters.len()
+            + self.units.iter().map(|(_, units)| units.all().len()).sum::<usize>()
     }
 }
 
@@ -69,6 +76,12 @@ pub(crate) fn lines_of(
             requested + refs.map_or(1, |refs| refs.lines().max(1))
         }
         Command::AddUnits(add) => 1 + add.units.len(),
+        // How many units sections have is not known here. They are a batch of their own.
+        Command::SetUnitPool(set) => match &set.units {
+            PoolSelection::Units(ids) => 1 + ids.len(),
+            PoolSelection::Sections(_) => 1 + limits::UNITS_AT_ONCE,
+        },
+        Command::SetLimit(set) => 1 + set.terms.targets.len(),
         Command::SetRecord(set) => {
             let bytes = set.value.as_ref().map_or(0, |value| value.as_bytes().len());
             1 + bytes / limits::RECORD_BYTES_PER_LINE
@@ -89,6 +102,9 @@ pub(crate) fn lines_of(
         | Command::DeleteItem(_)
         | Command::RetireUnit(_)
         | Command::SetSale(_)
+        | Command::DeleteLimit(_)
+        | Command::SetPool(_)
+        | Command::DeletePool(_)
         | Command::Sweep => 1,
     }
 }
@@ -98,7 +114,8 @@ fn basket_lines(basket: &Basket, unit_items: &HashSet<ItemKey>) -> usize {
         Some(UnitSelection::Named(ids)) => 1 + ids.len(),
         Some(UnitSelection::BestAvailable(_)) => 1 + units_of(line),
         None if unit_items.contains(&line.item) => 1 + units_of(line),
-        None => 1,
+        // Every item of a source is locked, and may become a line of its own.
+        None => basket.items_of(n).len(),
     });
     lines.sum()
 }

@@ -4,7 +4,8 @@
 use super::command::ReservationRefs;
 use crate::engine::options::BATCH_LINES;
 use std::collections::{HashMap, HashSet, VecDeque};
-use stockhold_domain::{Basket, Command, Hold, ItemKey, Outcome, Reply, ReservationId};
+use std::sync::Arc;
+use stockhold_domain::{Basket, Command, CounterKey, Hold, ItemKey, Outcome, Pools, Reply, ReservationId};
 
 /// Maximum number of remembered reservations: about one minute at full load, about 150 bytes each.
 const RESERVATIONS: usize = 65_536;
@@ -16,6 +17,8 @@ const LARGEST: usize = BATCH_LINES;
 const _: () = assert!(LARGEST <= LINES / 16);
 /// Maximum number of remembered items that had too little stock.
 const SHORT: usize = 4_096;
+/// Maximum number of remembered counters of limits that were reached.
+const REACHED: usize = 4_096;
 /// Maximum number of remembered items whose units have ids.
 const UNIT_ITEMS: usize = 65_536;
 /// See the documentation of the module.
@@ -26,7 +29,8 @@ pub(crate) struct LockHints {
     /// The lines and units of all reservations in `refs`.
     lines: usize,
     short: HashSet<ItemKey>,
-    unit_items: HashSet<ItemKey>,
+    unit_items: HashMap<ItemKey, Pools>,
+    reached: Arc<HashSet<CounterKey>>,
 }
 
 impl LockHints {
@@ -86,38 +90,54 @@ impl LockHints {
         items.filter(|item| self.short.contains(*item)).cloned()
     }
 
-    /// Remembers items whose units have ids. The mode of an item never changes.
-    pub(crate) fn learn_unit_items<'a>(&mut self, items: impl Iterator<Item = &'a ItemKey>) {
+    /// Remembers items whose units have ids, with their pools as they were seen last. The mode of an item never changes.
+    pub(crate) fn learn_unit_items<'a>(&mut self, items: impl Iterator<Item = (&'a ItemKey, &'a Pools)>) {
         if self.unit_items.len() > UNIT_ITEMS {
             self.unit_items.clear();
         }
-        self.unit_items.extend(items.cloned());
+        self.unit_items.extend(items.map(|(item, pools)| (item.clone(), pools.clone())));
     }
 
     /// The given items that are known to have units with ids.
     pub(crate) fn unit_items_among<'a>(
         &'a self,
         items: impl Iterator<Item = &'a ItemKey>,
-    ) -> impl Iterator<Item = ItemKey> {
-        items.filter(|item| self.unit_items.contains(*item)).cloned()
+    ) -> impl Iterator<Item = (ItemKey, Pools)> {
+        items.filter_map(|item| Some((item.clone(), self.unit_items.get(item)?.clone())))
     }
 
     /// The items that a command asks for that are known to have units with ids.
     pub(crate) fn unit_items_reserved_by(&self, command: &Command) -> HashSet<ItemKey> {
-        let lines = command.basket().into_iter().flat_map(Basket::lines);
-        self.unit_items_among(lines.map(|line| &line.item)).collect()
+        let items = self.unit_items_among(command.basket().into_iter().flat_map(Basket::items));
+        items.map(|(item, _)| item).collect()
     }
 
-    /// Forgets the items with too little stock: stock comes back.
+    /// Remembers counters of limits that were reached, so that the deadlines of what they count were needed.
+    pub(crate) fn learn_reached<'a>(&mut self, counters: impl Iterator<Item = &'a CounterKey>) {
+        for key in counters.filter(|key| !self.reached.contains(key)).collect::<Vec<_>>() {
+            let reached = Arc::make_mut(&mut self.reached);
+            if reached.len() >= REACHED {
+                reached.clear();
+            }
+            reached.insert(key.clone());
+        }
+    }
+
+    /// The counters of limits that were reached recently.
+    pub(crate) fn reached(&self) -> Arc<HashSet<CounterKey>> {
+        Arc::clone(&self.reached)
+    }
+
+    /// Forgets the items with too little stock and the limits that were reached: units come back.
     pub(crate) fn forget_short(&mut self) {
         self.short.clear();
+        self.reached = Arc::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use stockhold_domain::{Label, LineUnit, LineUnits};
     use stockhold_store::conformance::maker;
 
@@ -135,10 +155,16 @@ mod tests {
 
     /// One line, and so many units.
     fn refs(units: usize) -> ReservationRefs {
-        let unit =
-            |n: usize| LineUnit { id: label(&n.to_string()), version: 1, fulfilled: false, returned: false };
+        let unit = |n: usize| LineUnit {
+            id: label(&n.to_string()),
+            version: 1,
+            fulfilled: false,
+            returned: false,
+            pool: None,
+        };
         let units = LineUnits::new((0..units).map(unit).collect());
-        ReservationRefs { items: [item("hall")].into(), units: [(item("hall"), Arc::new(units))].into() }
+        let units = [(item("hall"), Arc::new(units))].into();
+        ReservationRefs { items: [item("hall")].into(), units, ..ReservationRefs::default() }
     }
 
     #[test]
@@ -181,7 +207,7 @@ mod tests {
         let [unit_item, tins] = ["hall", "tins"].map(item);
         let command = maker::reserve_for(60, &[(&unit_item, 40), (&tins, 7)]);
         assert_eq!(hints.unit_items_reserved_by(&command), HashSet::new());
-        hints.learn_unit_items([unit_item.clone()].iter());
+        hints.learn_unit_items([(&unit_item, &Pools::default())].into_iter());
         assert_eq!(hints.unit_items_reserved_by(&command), HashSet::from([unit_item]));
         assert_eq!(hints.unit_items_reserved_by(&maker::set_stock(&tins, 9)), HashSet::new());
     }

@@ -2,12 +2,12 @@
 //! to lock, and no answer is made from them.
 
 use super::command::PlannedCommand;
-use super::retry_plan::{ALL, DEEP, EXPIRIES, RetryPlan, SHALLOW};
+use super::retry_plan::{ALL, DEEP, EXPIRIES, RELEASES, RetryPlan, SHALLOW};
 use crate::engine::db_error::DbError;
 use crate::engine::dialect::{LockSet, Rows, Session, UnitLockSet};
 use crate::engine::state::LoadedState;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{CommandKind, ItemKey, Label, ReservationId, Resource, footprint};
+use stockhold_domain::{CommandKind, CounterKey, ItemKey, Label, ReservationId, Resource, footprint};
 
 /// The lock set of one attempt.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl BatchLockPlan {
     /// The footprints of the commands, and what the retry plan adds.
     fn new(batch: &[&PlannedCommand], plan: &RetryPlan) -> Self {
         let mut lock_plan = Self::default();
-        let seen = LoadedState::of_unit_items(plan.unit_items.iter());
+        let seen = LoadedState::for_planning(plan.unit_items.iter(), plan.limits.clone());
         for planned in batch {
             let mut names = Vec::new();
             footprint(&seen, &planned.envelope, &mut names);
@@ -31,9 +31,13 @@ impl BatchLockPlan {
                 for (key, units) in &*refs.units {
                     names.extend(units.all().iter().map(|unit| Resource::Unit(key.clone(), unit.id.clone())));
                 }
+                names.extend((!refs.counters.is_empty()).then_some(Resource::Limits));
+                names.extend(refs.counters.iter().cloned().map(Resource::Counter));
             }
             let command = &planned.envelope.command;
             lock_plan.lock_set.sets_pauses |= command.kind() == CommandKind::SetSale;
+            lock_plan.lock_set.sets_limits |=
+                matches!(command.kind(), CommandKind::SetLimit | CommandKind::DeleteLimit);
             // The row of the item is locked even if its units have ids.
             let changes_item = command.changed_item().is_some();
             for name in &names {
@@ -58,12 +62,18 @@ impl BatchLockPlan {
             lock_plan.add_item(key, plan);
             lock_plan.lock_set.due.insert(key.clone(), depth);
         }
+        let reached = lock_plan.lock_set.counters.iter().filter(|key| plan.reached.contains(*key));
+        lock_plan.lock_set.counted_due = reached.map(|key| (key.clone(), SHALLOW)).collect();
+        for (key, depth) in &plan.counted_due {
+            lock_plan.add(&Resource::Counter(key.clone()), plan);
+            lock_plan.lock_set.counted_due.insert(key.clone(), *depth);
+        }
         lock_plan
     }
 
     /// Adds an item. Where units have ids, the units are locked and the item is only read.
     fn add_item(&mut self, key: &ItemKey, plan: &RetryPlan) {
-        let only_seen = plan.unit_items.contains(key) && !plan.items_to_lock.contains(key);
+        let only_seen = plan.unit_items.contains_key(key) && !plan.items_to_lock.contains(key);
         let items = if only_seen { &mut self.lock_set.seen } else { &mut self.lock_set.items };
         items.insert(key.clone());
     }
@@ -77,8 +87,9 @@ impl BatchLockPlan {
             Resource::Item(key) => self.add_item(key, plan),
             Resource::Unit(key, id) => self.add_unit(key, id),
             // Each command needs its own free units.
-            Resource::FreeUnits(key, most) => {
+            Resource::FreeUnits(key, pool, most) => {
                 let free = &mut self.lock_set.units.entry(key.clone()).or_default().free;
+                let free = free.entry(pool.clone()).or_default();
                 *free = free.saturating_add(usize::try_from(*most).unwrap_or(ALL)).min(ALL);
             }
             Resource::SeatMap(key) => {
@@ -98,8 +109,13 @@ impl BatchLockPlan {
                 self.lock_set.records.insert(key.clone());
             }
             Resource::AnyDue => self.lock_set.any_due = Some(DEEP),
-            // Deadlines are loaded only if stock is short, as the retry plan says.
-            Resource::Due(_) => {}
+            Resource::AnyRelease => self.lock_set.any_release = Some(RELEASES),
+            Resource::Limits => self.lock_set.limits = true,
+            Resource::Counter(key) => {
+                self.lock_set.counters.insert(key.clone());
+            }
+            // Deadlines are loaded only if stock is short or a limit is reached, as the retry plan says.
+            Resource::Due(_) | Resource::CountedDue(_) => {}
         }
     }
 
@@ -109,11 +125,15 @@ impl BatchLockPlan {
             self.lock_set.holds.insert(hold.id);
             for line in &*hold.lines {
                 if line.units.is_some() {
-                    plan.unit_items.insert(line.item.clone());
+                    plan.unit_items.entry(line.item.clone()).or_default();
                 }
                 self.add_item(&line.item, plan);
                 for unit in line.units() {
                     self.add_unit(&line.item, &unit.id);
+                }
+                for count in &line.details().counted {
+                    self.lock_set.limits = true;
+                    self.lock_set.counters.insert(count.key.clone());
                 }
             }
         }
@@ -123,11 +143,16 @@ impl BatchLockPlan {
     fn complete(&mut self, plan: &RetryPlan) {
         let lock_set = &mut self.lock_set;
         lock_set.seen.retain(|key| !lock_set.items.contains(key));
-        for key in lock_set.items.iter().chain(&lock_set.seen).filter(|key| plan.unit_items.contains(*key)) {
+        for key in
+            lock_set.items.iter().chain(&lock_set.seen).filter(|key| plan.unit_items.contains_key(*key))
+        {
             lock_set.units.entry(key.clone()).or_default();
         }
-        for (key, units) in &mut lock_set.units {
-            units.free = units.free.max(plan.free.get(key).copied().unwrap_or(0));
+        for ((key, pool), most) in &plan.free {
+            if let Some(units) = lock_set.units.get_mut(key) {
+                let free = units.free.entry(pool.clone()).or_default();
+                *free = (*free).max(*most);
+            }
         }
     }
 }
@@ -139,21 +164,24 @@ pub(crate) async fn plan_locks<S: Session>(
     batch: &[&PlannedCommand],
     plan: &mut RetryPlan,
 ) -> Result<BatchLockPlan, DbError> {
-    plan.unit_items.extend(
-        batch
-            .iter()
-            .flat_map(|planned| &planned.refs)
-            .flat_map(|refs| &*refs.units)
-            .map(|(key, _)| key.clone()),
-    );
+    let of_refs = batch.iter().flat_map(|planned| &planned.refs).flat_map(|refs| &*refs.units);
+    for (key, _) in of_refs {
+        plan.unit_items.entry(key.clone()).or_default();
+    }
+    plan.limits = Some(session.known_limits());
     let mut lock_plan = BatchLockPlan::new(batch, plan);
     let named: BTreeSet<_> =
         batch.iter().filter_map(|planned| planned.envelope.command.reservation()).collect();
     let mut unknown: BTreeSet<ReservationId> = lock_plan.lock_set.holds.difference(&named).copied().collect();
-    if let (false, Some(now)) = (plan.deep.is_empty(), plan.now) {
+    let counted_due: BTreeMap<CounterKey, usize> = plan.deep_counters().collect();
+    if let Some(now) = plan.now.filter(|_| !plan.deep.is_empty() || !counted_due.is_empty()) {
         let due = plan.deep.keys().map(|key| (key.clone(), DEEP)).collect();
-        let found = session.read(&LockSet { due, ..LockSet::default() }).await?;
+        let found = session.read(&LockSet { counted_due, due, ..LockSet::default() }).await?;
         let soon = plan.soon(now);
+        for deadlines in found.counted_due.values() {
+            let fallen = deadlines.iter().take_while(|(due, _)| *due <= soon);
+            unknown.extend(fallen.take(EXPIRIES).map(|(_, id)| *id));
+        }
         for (key, deadlines) in &found.due {
             let fallen = deadlines.iter().take_while(|(due, _)| *due <= soon);
             let most = plan.deep.get(key).copied().unwrap_or(EXPIRIES);
@@ -164,12 +192,17 @@ pub(crate) async fn plan_locks<S: Session>(
         let (_, overdue) = session.overdue(None, EXPIRIES).await?;
         unknown.extend(overdue.into_iter().map(|(_, id)| id));
     }
+    if lock_plan.lock_set.any_release.is_some() {
+        let (now, releases) = session.releases(None, EXPIRIES).await?;
+        for (_, key) in releases.iter().take_while(|(due, _)| *due <= now) {
+            lock_plan.add_item(key, plan);
+        }
+    }
     // Units that others have locked may become free again. They are locked by id, in the order in which all units are locked.
-    let units: BTreeMap<_, _> = plan
-        .awaited
-        .iter()
-        .map(|(key, free)| (key.clone(), UnitLockSet { free: *free, ..UnitLockSet::default() }))
-        .collect();
+    let mut units: BTreeMap<ItemKey, UnitLockSet> = BTreeMap::new();
+    for ((key, pool), free) in &plan.awaited {
+        units.entry(key.clone()).or_default().free.insert(pool.clone(), *free);
+    }
     if !unknown.is_empty() || !units.is_empty() {
         let found = session.read(&LockSet { holds: unknown, units, ..LockSet::default() }).await?;
         lock_plan.add_holds(&found, plan);
@@ -193,7 +226,7 @@ mod tests {
 
     fn seat(id: &str, version: u64) -> Unit {
         let place = Place { position: 1, ..Place::default() };
-        Unit { id: label(id), place, status: UnitStatus::Available, version }
+        Unit { id: label(id), place, status: UnitStatus::Available, version, pool: None }
     }
 
     /// What an attempt sees that wants this of a hall and reads that.
@@ -210,7 +243,13 @@ mod tests {
         let rows = UnitRows { map: vec![seat("A1", 1), seat("A2", 1)], ..UnitRows::default() };
         let mut state = seen(&unit_item, lock_set, rows, &plan);
         let (now, holder) = (Instant::from_micros(0), ReservationId::from_u128(1));
-        state.unit_items.get_mut(&unit_item).unwrap().set(&label("A1"), UnitStatus::Held(holder), 2, now);
+        state.unit_items.get_mut(&unit_item).unwrap().set(
+            &label("A1"),
+            UnitStatus::Held(holder),
+            2,
+            None,
+            now,
+        );
         assert!(plan.lock_planned_units(&state));
         let named = BatchLockPlan::new(&[], &plan).lock_set.units.remove(&unit_item).unwrap();
         assert_eq!(named.named, [label("A1")].into());

@@ -1,11 +1,13 @@
 //! What the earlier attempts of a batch found missing. The next attempt locks and loads it as well.
 
 use crate::engine::db_error::DbError;
-use crate::engine::options::BATCH_COMMANDS;
+use crate::engine::options::{BATCH_COMMANDS, BATCH_LINES};
 use crate::engine::state::{LoadedState, Shortfall};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use stockhold_domain::{Instant, ItemKey, Label, NotLoaded, Resource, Unit, limits};
+use stockhold_domain::{
+    CounterKey, Instant, ItemKey, Label, LimitSet, NotLoaded, Pools, Resource, State, Unit, limits,
+};
 
 /// The number of deadlines of an item that are loaded at first: enough to tell a refused caller when to retry.
 pub(super) const SHALLOW: usize = 1;
@@ -14,6 +16,9 @@ pub(super) const EXPIRIES: usize = limits::EXPIRIES_PER_BATCH as usize;
 /// The number of deadlines that are loaded if the first was not enough. A batch can't need more: each deadline is removed by an
 /// expiry or by a command.
 pub(super) const DEEP: usize = EXPIRIES + BATCH_COMMANDS + 1;
+/// The number of releases of pools that are loaded for a sweep. A batch can't need more: each of them is removed by a release or by
+/// a line of a command.
+pub(super) const RELEASES: usize = EXPIRIES + BATCH_LINES + 1;
 /// Reservations are loaded that fall due within this time after the last attempt: several times the duration of an attempt.
 /// Doubled each time it was too short.
 const LOOK_AHEAD_MICROS: i64 = 250_000;
@@ -26,7 +31,7 @@ const SKIPS_OF_LOCKED_UNITS: u32 = 2;
 const RACES: u32 = 3;
 /// A number that asks for all free units of an item.
 pub(super) const ALL: usize = 1_000_001;
-const _: () = assert!(ALL as u64 > limits::POOL_UNITS);
+const _: () = assert!(ALL as u64 > limits::ITEM_UNITS);
 /// See the documentation of the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetryPlan {
@@ -35,18 +40,24 @@ pub(crate) struct RetryPlan {
     pub(super) shallow: BTreeSet<ItemKey>,
     /// Items of which reservations may have to be expired, with the maximum number of them.
     pub(super) deep: BTreeMap<ItemKey, usize>,
+    /// Counters of limits that were reached, with the number of the earliest deadlines that are loaded of what they count.
+    pub(super) counted_due: BTreeMap<CounterKey, usize>,
+    /// Counters of limits that were reached recently: their earliest deadline will be needed.
+    pub(super) reached: Arc<HashSet<CounterKey>>,
+    /// The limits as this instance last read them.
+    pub(super) limits: Option<Arc<LimitSet>>,
     /// The clock of the last attempt.
     pub(super) now: Option<Instant>,
     /// How often more reservations had fallen due than were loaded.
     pub(super) surprises: u32,
-    /// Items whose units have ids.
-    pub(super) unit_items: BTreeSet<ItemKey>,
+    /// Items whose units have ids, with their pools as they were seen last.
+    pub(super) unit_items: BTreeMap<ItemKey, Pools>,
     /// Items of `unit_items` whose own rows have to be locked.
     pub(super) items_to_lock: BTreeSet<ItemKey>,
-    /// The minimum number of free units to lock of an item.
-    pub(super) free: BTreeMap<ItemKey, usize>,
+    /// The minimum number of free units to lock of a pool of an item, or of its general stock.
+    pub(super) free: BTreeMap<(ItemKey, Option<Label>), usize>,
     /// How many of the first free units are locked by their ids, so that the batch waits for other holders of their locks.
-    pub(super) awaited: BTreeMap<ItemKey, usize>,
+    pub(super) awaited: BTreeMap<(ItemKey, Option<Label>), usize>,
     /// How often free units that others have locked were skipped.
     pub(super) skipped: u32,
     /// Seat maps that the best available units were planned from.
@@ -63,13 +74,32 @@ impl RetryPlan {
         self.shallow.extend(short);
     }
 
-    /// Adds items whose units are known to have ids.
-    pub(crate) fn expect_unit_items(&mut self, unit_items: impl Iterator<Item = ItemKey>) {
+    /// Adds items whose units are known to have ids, with their pools as they were seen last.
+    pub(crate) fn expect_unit_items(&mut self, unit_items: impl Iterator<Item = (ItemKey, Pools)>) {
         self.unit_items.extend(unit_items);
     }
 
-    /// Items whose units have ids.
-    pub(crate) fn unit_items(&self) -> impl Iterator<Item = &ItemKey> {
+    /// Remembers the pools of the items whose units have ids.
+    pub(crate) fn learn_pools(&mut self, state: &LoadedState) {
+        for (key, pools) in &mut self.unit_items {
+            if let Ok(Some(item)) = state.item(key) {
+                pools.clone_from(&item.pools);
+            }
+        }
+    }
+
+    /// Adds counters of limits that were reached recently.
+    pub(crate) fn expect_reached(&mut self, counters: Arc<HashSet<CounterKey>>) {
+        self.reached = counters;
+    }
+
+    /// Counters of limits that were reached by this batch.
+    pub(crate) fn reached(&self) -> impl Iterator<Item = &CounterKey> {
+        self.counted_due.keys()
+    }
+
+    /// Items whose units have ids, with their pools as they were seen last.
+    pub(crate) fn unit_items(&self) -> impl Iterator<Item = (&ItemKey, &Pools)> {
         self.unit_items.iter()
     }
 
@@ -110,6 +140,19 @@ impl RetryPlan {
         more
     }
 
+    /// Counters of which reservations may have to be expired.
+    pub(super) fn deep_counters(&self) -> impl Iterator<Item = (CounterKey, usize)> {
+        self.counted_due.iter().filter(|(_, depth)| **depth >= DEEP).map(|(key, depth)| (key.clone(), *depth))
+    }
+
+    /// Has more deadlines of a counter loaded. Returns whether those are more than before.
+    fn load_more_counted(&mut self, key: &CounterKey, depth: usize) -> bool {
+        let loaded = self.counted_due.entry(key.clone()).or_default();
+        let more = *loaded < depth;
+        *loaded = depth.max(*loaded);
+        more
+    }
+
     /// Has the units locked that were planned from seat maps. The next attempt decides again. Returns whether there are any.
     pub(crate) fn lock_planned_units(&mut self, state: &LoadedState) -> bool {
         let mut any = false;
@@ -135,8 +178,13 @@ impl RetryPlan {
             self.maps.remove(&key);
             self.planned.retain(|(of, _)| *of != key);
             if self.races >= RACES {
-                self.free.insert(key.clone(), ALL);
-                self.awaited.insert(key, ALL);
+                let item = state.item(&key).ok().flatten();
+                let pools = item.map(|item| item.pools.clone()).unwrap_or_default();
+                let pools = pools.all().iter().map(|pool| Some(pool.name.clone()));
+                for pool in core::iter::once(None).chain(pools) {
+                    self.free.insert((key.clone(), pool.clone()), ALL);
+                    self.awaited.insert((key.clone(), pool), ALL);
+                }
             }
         }
         true
@@ -155,8 +203,12 @@ impl RetryPlan {
                 let seen = state.due.contains_key(key);
                 if seen { self.load_more_deadlines(key, EXPIRIES) } else { self.shallow.insert(key.clone()) }
             }
-            Resource::FreeUnits(key, most) => {
-                self.request_free_units(key, *most, state);
+            Resource::CountedDue(key) => {
+                let seen = state.limits.deadlines(key).is_some();
+                self.load_more_counted(key, if seen { DEEP } else { SHALLOW })
+            }
+            Resource::FreeUnits(key, pool, most) => {
+                self.request_free_units(key, pool.as_ref(), *most, state);
                 true
             }
             name => self.names.insert(name.clone()),
@@ -164,7 +216,10 @@ impl RetryPlan {
         if let Resource::Hold(id) = missing.0 {
             self.surprises += 1;
             for (key, window) in &state.due {
-                new |= window.shows(id) && self.load_more_deadlines(key, EXPIRIES);
+                new |= window.shows(&id) && self.load_more_deadlines(key, EXPIRIES);
+            }
+            for key in state.limits.counters_showing(id) {
+                new |= self.load_more_counted(key, DEEP);
             }
         }
         if new {
@@ -174,20 +229,23 @@ impl RetryPlan {
         }
     }
 
-    fn request_free_units(&mut self, key: &ItemKey, most: u32, state: &LoadedState) {
+    fn request_free_units(&mut self, key: &ItemKey, pool: Option<&Label>, most: u32, state: &LoadedState) {
         let most = usize::try_from(most).unwrap_or(ALL);
-        let planned = state.unit_items.get(key).map_or(0, |unit_item| unit_item.free_requested);
-        match state.shortage(key, u32::try_from(most).unwrap_or(u32::MAX)) {
+        let requested =
+            state.unit_items.get(key).and_then(|unit_item| unit_item.free_requested.get(&pool.cloned()));
+        let planned = requested.copied().unwrap_or(0);
+        let of = (key.clone(), pool.cloned());
+        match state.shortage(key, pool, u32::try_from(most).unwrap_or(u32::MAX)) {
             Some(Shortfall::LockedByOthers) => {
                 self.skipped += 1;
                 if self.skipped > SKIPS_OF_LOCKED_UNITS {
-                    let awaited = self.awaited.entry(key.clone()).or_default();
+                    let awaited = self.awaited.entry(of).or_default();
                     *awaited = (*awaited).max(planned);
                 }
             }
             Some(Shortfall::Horizon) | None => {
                 let more = planned.saturating_mul(2).saturating_add(most).min(ALL);
-                let free = self.free.entry(key.clone()).or_default();
+                let free = self.free.entry(of).or_default();
                 *free = (*free).max(more);
             }
         }

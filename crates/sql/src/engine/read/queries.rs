@@ -7,10 +7,14 @@ use crate::engine::sessions::{recover, rolled_back, within_deadline};
 use crate::engine::store_status::StoreStatus;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use stockhold_domain::{Item, ItemKey, Label, Mode, Pool, ReservationId, Transition};
+use std::sync::Arc;
+use stockhold_domain::{
+    CounterKey, Item, ItemKey, Label, Limit, LimitCounters, LimitSet, Mode, ReservationId, Subject,
+    Transition, UnitIndex,
+};
 use stockhold_store::{
-    Answer, Cursor, EventRow, Failure, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
-    ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage,
+    Answer, Cursor, EventRow, Failure, LimitUsage, MAX_UNITS_SCANNED, Pauses, Query, QueryResult,
+    ReservationFilter, ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage, UsageRequest, subject_of,
 };
 
 /// Maximum number of quick queries in one round trip.
@@ -45,7 +49,10 @@ impl QueryQueues {
             | Query::Unit { .. }
             | Query::UnitHistory { .. }
             | Query::SeatMap { .. }
-            | Query::Records { .. } => self.slow.push_back(queries),
+            | Query::Records { .. }
+            | Query::Limit(_)
+            | Query::Limits { .. }
+            | Query::LimitUsage(_) => self.slow.push_back(queries),
         }
     }
 
@@ -257,10 +264,48 @@ async fn find<S: Session>(
         Query::Records { kind, after, limit } => {
             QueryResult::Records(session.record_page(*kind, after.as_ref(), *limit).await?)
         }
+        Query::Limit(id) => {
+            let limits = limits(session).await?;
+            QueryResult::Limit(limits.get(id).filter(|limit| limit.terms.is_some()).cloned())
+        }
+        Query::Limits { after, limit } => {
+            let limits = limits(session).await?;
+            let follows = |one: &&Limit| after.as_ref().is_none_or(|after| one.id > *after);
+            let page = limits.iter().filter(|one| one.terms.is_some()).filter(follows);
+            QueryResult::Limits(page.take(*limit).cloned().collect())
+        }
+        Query::LimitUsage(request) => QueryResult::LimitUsage(usage(session, request).await?),
         Query::Reservation(_) | Query::Items(_) | Query::Record(_) => {
             return Err(DbError::InvariantViolated("a quick query among the slow ones".to_owned()));
         }
     })
+}
+
+async fn limits<S: Session>(session: &mut S) -> Result<Arc<LimitSet>, DbError> {
+    let rows = session.read(&LockSet { limits: true, ..LockSet::default() }).await?;
+    rows.limits.ok_or_else(|| DbError::InvariantViolated("the limits were not read".to_owned()))
+}
+
+/// What a limit counts: a page of its counters, or the one of a subject.
+async fn usage<S: Session>(session: &mut S, request: &UsageRequest) -> Result<Option<LimitUsage>, DbError> {
+    let set = limits(session).await?;
+    let Some(limit) = set.get(&request.limit_id) else { return Ok(None) };
+    let per = limit.terms.as_ref().and_then(|terms| terms.per);
+    let mut counters = LimitCounters::default();
+    let key = |subject| CounterKey { limit: limit.id.clone(), generation: limit.generation, subject };
+    if let (Some(_), None) = (per, &request.subject) {
+        let after = request.after.as_ref().map(|name| subject_of(per, name));
+        for (subject, counter) in session.counter_page(limit, after.as_ref(), request.limit).await? {
+            counters.put(key(subject), counter);
+        }
+    } else {
+        let subject = request.subject.as_ref().map_or(Subject::Everyone, |name| subject_of(per, name));
+        let lock_set = LockSet { counters: [key(subject)].into(), ..LockSet::default() };
+        for (key, counter) in session.read(&lock_set).await?.counters {
+            counters.put(key, counter);
+        }
+    }
+    Ok(request.usage(&set, &counters))
 }
 
 async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Option<UnitPage>, DbError> {
@@ -269,10 +314,10 @@ async fn units<S: Session>(session: &mut S, filter: &UnitFilter) -> Result<Optio
     if !has_units {
         return Ok(None);
     }
-    let mut pool = Pool::default();
+    let mut unit_index = UnitIndex::default();
     // One more than the page scans, to know whether there are more.
-    pool.add(session.units(&filter.item, filter.after.as_ref(), MAX_UNITS_SCANNED + 1).await?);
-    Ok(Some(filter.page(&pool)))
+    unit_index.add(session.units(&filter.item, filter.after.as_ref(), MAX_UNITS_SCANNED + 1).await?);
+    Ok(Some(filter.page(&unit_index)))
 }
 
 async fn seat_map<S: Session>(
@@ -285,12 +330,12 @@ async fn seat_map<S: Session>(
         LockSet { items: [key.clone()].into(), units: [(key.clone(), all)].into(), ..LockSet::default() };
     let mut rows = session.read(&lock_set).await?;
     let Some(mut item) = rows.items.pop().filter(|item| item.mode == Mode::Units) else { return Ok(None) };
-    let mut pool = Pool::default();
-    pool.add(rows.units.remove(key).unwrap_or_default().map);
+    let mut unit_index = UnitIndex::default();
+    unit_index.add(rows.units.remove(key).unwrap_or_default().map);
     // Read by another statement than the figures, so the map's own are shown with it.
-    item.figures.total_units = pool.len() as u64;
-    (item.figures.held, item.figures.confirmed_sold) = (pool.held(), pool.sold());
-    Ok(Some(Box::new(SeatMap::of(&item, &pool, layout))))
+    item.figures.total_units = unit_index.len() as u64;
+    (item.figures.held, item.figures.confirmed_sold) = (unit_index.held(), unit_index.sold());
+    Ok(Some(Box::new(SeatMap::of(&item, &unit_index, layout))))
 }
 
 fn pauses(mut named: Vec<String>) -> Result<Pauses, DbError> {
@@ -355,7 +400,10 @@ async fn history<S: Session>(session: &mut S, id: ReservationId) -> Result<Optio
     let rows = session.batches(&serials).await?;
     let its_own = |row: &EventRow| match &row.event.transition {
         Transition::Hold { hold, .. } => hold.id == id,
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => false,
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => false,
     };
     Ok(Some(rows.into_iter().filter(its_own).collect()))
 }

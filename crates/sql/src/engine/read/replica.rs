@@ -376,7 +376,7 @@ async fn serve_with<P: ReplicaDialect>(
             let read = timeout(PATIENCE, read(dialect, &mut replica, &taken.works)).await;
             match read {
                 Ok(Ok((Some(applied), rows_read))) if shared.is_fresh(&applied) => match rows_read {
-                    ReplicaRows::Items(rows) => taken.answer_items(rows),
+                    ReplicaRows::Items(rows) => taken.answer_items(*rows),
                     ReplicaRows::Shelves(shelves) => taken.answer_shelves(shelves),
                 },
                 // It may have caught up by then.
@@ -391,7 +391,7 @@ async fn serve_with<P: ReplicaDialect>(
 
 /// What the replica shows.
 enum ReplicaRows {
-    Items(Rows),
+    Items(Box<Rows>),
     Shelves(Vec<Vec<Item>>),
 }
 
@@ -411,7 +411,7 @@ async fn read<P: ReplicaDialect>(
         }
     }
     if shelves.is_empty() {
-        return Ok((applied, ReplicaRows::Items(replica.read(&lock_set).await?)));
+        return Ok((applied, ReplicaRows::Items(Box::new(replica.read(&lock_set).await?))));
     }
     Ok((applied, ReplicaRows::Shelves(shelves)))
 }

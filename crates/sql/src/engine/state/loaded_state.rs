@@ -4,20 +4,18 @@
 //! that only the difference is written. It never reads from the database: a resource that was not loaded is [`NotLoaded`].
 
 use super::deadline_window::DeadlineWindow;
+use super::limit_state::LimitState;
 use super::unit_item_state::{Shortfall, UnitItemState};
-use crate::engine::dialect::{Changes, Deadline, LineRow, LockSet, Rows, SaleRow, set_counters};
-use crate::engine::encoding::{first_sku, further_skus, key_bucket};
+use crate::engine::dialect::{Deadline, LockSet, Release, Rows};
+use crate::engine::unit_counters::set_counters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{
-    Effects, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Lookup,
-    Mode, NotLoaded, Pool, Record, RecordKey, ReservationId, Resource, Scope, State, Status, StockChange,
-    StockCounters, Transition, Unit, UnitMove, bucket_of, moved,
+    CounterKey, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, KeyHash, KeyRecord, Label,
+    LimitCounter, LimitSet, Lookup, Mode, NotLoaded, Pool, PooledUnit, Pools, Record, RecordKey,
+    ReservationId, Resource, Scope, State, Status, StockChange, StockCounters, Transition, Unit, UnitIndex,
+    UnitMove, UnitStatus, moved,
 };
-
-/// Transitions of a reservation after which its history so far moves from its row to a row of its own. So the row stays short, and an
-/// update costs no more however often the reservation was changed before.
-const HISTORY_VERSIONS: u64 = 64;
 
 /// See the documentation of the module.
 #[derive(Debug, Default)]
@@ -30,13 +28,17 @@ pub(crate) struct LoadedState {
     pub(crate) pauses: BTreeMap<String, LoadedEntry<bool>>,
     pub(crate) due: BTreeMap<ItemKey, DeadlineWindow>,
     pub(crate) any_due: Option<DeadlineWindow>,
+    /// The earliest releases of pools of all items.
+    pub(crate) any_release: Option<DeadlineWindow<ItemKey>>,
+    /// Limits and what they count.
+    pub(crate) limits: LimitState,
     pub(crate) unit_items: BTreeMap<ItemKey, UnitItemState>,
     /// Items whose units have ids and whose counters were not requested: such an item is incomplete and not usable.
     pub(crate) without_counters: BTreeSet<ItemKey>,
     /// Items with units that have ids, whose own rows have to be written as well.
-    rewritten: BTreeSet<ItemKey>,
+    pub(crate) rewritten: BTreeSet<ItemKey>,
     /// Items that were deleted by this batch, even if it created them again.
-    deleted: BTreeSet<ItemKey>,
+    pub(super) deleted: BTreeSet<ItemKey>,
     /// A contradiction between an event and the state. Nothing may be committed after it.
     pub(crate) violated_invariant: Option<&'static str>,
 }
@@ -52,21 +54,13 @@ pub(crate) struct LoadedEntry<T> {
     pub(crate) is_deleted: bool,
 }
 
-/// Changes of the queue of deadlines.
-#[derive(Default)]
-struct QueueChanges<'a> {
-    gone: Vec<LineRow<'a>>,
-    resized: Vec<LineRow<'a>>,
-    come: Vec<LineRow<'a>>,
-}
-
 impl<T> LoadedEntry<T> {
     /// An entry that was not changed.
     pub(crate) fn loaded(before: Option<T>) -> Self {
         Self { before, after: None, is_deleted: false }
     }
 
-    fn now(&self) -> Option<&T> {
+    pub(super) fn now(&self) -> Option<&T> {
         self.after.as_ref().or(self.before.as_ref().filter(|_| !self.is_deleted))
     }
 
@@ -87,11 +81,14 @@ impl LoadedState {
         rows: Rows,
         maps: &BTreeMap<ItemKey, Arc<[Unit]>>,
     ) -> Self {
-        let Rows { paused, mut items, holds, keys, mut due, any_due, mut units, records } = rows;
-        let mut state = Self::default();
+        let Rows {
+            paused, mut items, holds, keys, mut due, any_due, any_release, mut units, records, ..
+        } = rows;
+        let limits = LimitState::new(lock_set, rows.limits, rows.counters, rows.counted_due);
+        let mut state = Self { limits, ..Self::default() };
         for item in &mut items {
             match units.get(&item.key) {
-                Some(rows) => set_counters(item, &rows.figures),
+                Some(rows) => set_counters(item, rows),
                 None if item.mode == Mode::Units => {
                     state.without_counters.insert(item.key.clone());
                 }
@@ -120,7 +117,26 @@ impl LoadedState {
             state.due.insert(key.clone(), DeadlineWindow::new(due.remove(key).unwrap_or_default(), *depth));
         }
         state.any_due = lock_set.any_due.map(|depth| DeadlineWindow::new(any_due, depth));
+        state.any_release = lock_set.any_release.map(|depth| state.releases(any_release, depth));
         state
+    }
+
+    /// A window over releases of pools. A release that its loaded item does not have is left out: nothing would ever end it. Where units
+    /// have ids, the time of the row may be earlier than that of the item.
+    fn releases(&self, found: BTreeSet<Release>, depth: usize) -> DeadlineWindow<ItemKey> {
+        let mut window = DeadlineWindow::new(found, depth);
+        window.retain(|(at, key)| {
+            let item = self.items.get(key).map(LoadedEntry::now);
+            item.is_none_or(|item| item.and_then(|item| item.pools.release_due_at()) == Some(*at))
+        });
+        let of_units =
+            self.items.values().filter_map(LoadedEntry::now).filter(|item| item.mode == Mode::Units);
+        for item in of_units {
+            if let Some(due) = item.pools.release_due_at() {
+                window.replace(None, Some((due, item.key.clone())));
+            }
+        }
+        window
     }
 
     fn add(&mut self, lock_set: &LockSet, items: Vec<Item>, holds: Vec<Hold>, keys: Vec<KeyRecord>) {
@@ -140,19 +156,23 @@ impl LoadedState {
             Resource::Hold(id) => self.holds.contains_key(id),
             Resource::Due(key) => self.due.contains_key(key),
             Resource::AnyDue => self.any_due.is_some(),
+            Resource::AnyRelease => self.any_release.is_some(),
+            Resource::Limits => self.limits.set().is_ok(),
+            Resource::Counter(key) => self.limits.counter(key).is_ok(),
+            Resource::CountedDue(key) => self.limits.deadlines(key).is_some(),
             Resource::Key(hash) => self.keys.contains_key(hash),
             Resource::Record(key) => self.records.contains_key(key),
             Resource::Unit(key, id) => {
                 self.unit_items.get(key).is_some_and(|unit_item| unit_item.unit(id).is_ok())
             }
-            Resource::FreeUnits(key, _) => {
-                self.unit_items.get(key).is_some_and(|unit_item| unit_item.free_requested > 0)
+            Resource::FreeUnits(key, pool, _) => {
+                self.unit_items.get(key).is_some_and(|unit_item| unit_item.free_requested.contains_key(pool))
             }
             Resource::LastUnit(key) => {
                 self.unit_items.get(key).is_some_and(|unit_item| unit_item.last_position().is_ok())
             }
             Resource::SeatMap(key) => {
-                self.unit_items.get(key).is_some_and(|unit_item| unit_item.pool.is_some())
+                self.unit_items.get(key).is_some_and(|unit_item| unit_item.unit_index.is_some())
             }
         }
     }
@@ -162,127 +182,6 @@ impl LoadedState {
         if let Some(key) = envelope.key {
             self.keys.entry(key.hash).or_insert_with(|| LoadedEntry::loaded(None));
         }
-    }
-
-    /// The changes to write, in the order of the tables' keys, so that two instances that insert the same rows wait for each other
-    /// in one order and not in a deadlock.
-    pub(crate) fn changes<'a>(
-        &'a self,
-        effects: &'a Effects,
-        serial: u64,
-        counter_shard: u16,
-    ) -> Changes<'a> {
-        let (mut new_items, mut changed_items) = split(self.items.values());
-        let by_key = |a: &&Item, b: &&Item| (bucket_of(&a.key), &a.key).cmp(&(bucket_of(&b.key), &b.key));
-        new_items.sort_by(by_key);
-        changed_items.sort_by(by_key);
-        changed_items.retain(|item| item.mode == Mode::Counted || self.rewritten.contains(&item.key));
-        let is_gone = |entry: &LoadedEntry<Item>| entry.before.is_some() && entry.now().is_none();
-        let mut deleted_items: Vec<&ItemKey> =
-            self.items.iter().filter(|(_, entry)| is_gone(entry)).map(|(key, _)| key).collect();
-        deleted_items.sort_by_key(|key| (bucket_of(key), *key));
-        let (mut new_holds, mut changed_holds) = split(self.holds.values());
-        let by_id = |hold: &&Hold| (hold.id.bucket(), hold.id);
-        new_holds.sort_by_key(by_id);
-        changed_holds.sort_by_key(by_id);
-        let is_full = |entry: &&LoadedEntry<Hold>| match (&entry.before, &entry.after) {
-            (Some(before), Some(after)) => {
-                before.version / HISTORY_VERSIONS < after.version / HISTORY_VERSIONS
-            }
-            _ => false,
-        };
-        let mut full_histories: Vec<ReservationId> = self
-            .holds
-            .values()
-            .filter(is_full)
-            .filter_map(|entry| entry.after.as_ref())
-            .map(|hold| hold.id)
-            .collect();
-        full_histories.sort_by_key(|id| (id.bucket(), *id));
-        let relisted = |entry: &&LoadedEntry<Hold>| match (&entry.before, &entry.after) {
-            (Some(before), Some(after)) => listed_by(before) != listed_by(after),
-            _ => false,
-        };
-        let mut relisted_holds: Vec<&Hold> =
-            self.holds.values().filter(relisted).filter_map(|entry| entry.after.as_ref()).collect();
-        relisted_holds.sort_by_key(by_id);
-        let new_orders = effects.events.iter().filter_map(confirmed_for_an_order).collect();
-        let QueueChanges { gone, resized, come } = self.queue_changes();
-        let pauses =
-            self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
-        let mut keys: Vec<&KeyRecord> = effects.keys.iter().collect();
-        keys.sort_by_key(|record| (key_bucket(record.hash), record.hash));
-        let (mut new_units, mut changed_units, mut gone_units) = (Vec::new(), Vec::new(), Vec::new());
-        let mut figures = Vec::new();
-        let mut unit_items: Vec<_> = self.unit_items.iter().collect();
-        unit_items.sort_by(|(a, _), (b, _)| (bucket_of(a), a).cmp(&(bucket_of(b), b)));
-        for (item, unit_item) in unit_items {
-            unit_item.changes(item, &mut new_units, &mut changed_units, &mut gone_units);
-            figures.extend(unit_item.figures(item));
-        }
-        let (new_sales, closed_sales) = sales(&effects.events);
-        let (new_records, changed_records) = split(self.records.values());
-        Changes {
-            new_items,
-            changed_items,
-            deleted_items,
-            deleted_figures: self.deleted.iter().collect(),
-            new_units,
-            changed_units,
-            gone_units,
-            figures,
-            counter_shard,
-            closed_sales,
-            new_sales,
-            new_holds,
-            changed_holds,
-            full_histories,
-            relisted_holds,
-            new_orders,
-            gone,
-            resized,
-            come,
-            pauses: pauses.collect(),
-            new_records,
-            changed_records,
-            keys,
-            events: &effects.events,
-            serial,
-        }
-    }
-
-    /// How the queue of deadlines changes. A line that keeps its deadline and its quantity is not among it.
-    fn queue_changes(&self) -> QueueChanges<'_> {
-        let mut changes = QueueChanges::default();
-        let queued = |hold: &&Hold| hold.status == Status::Active;
-        for LoadedEntry { before, after, .. } in self.holds.values() {
-            let Some(after) = after else { continue };
-            let before = before.as_ref().filter(queued);
-            let after = Some(after).filter(queued);
-            let key = |line: &LineRow<'_>| (line.expires_at, line.leads);
-            let mut known: BTreeMap<&ItemKey, LineRow<'_>> =
-                before.into_iter().flat_map(queue_lines).map(|line| (line.item, line)).collect();
-            for line in after.into_iter().flat_map(queue_lines) {
-                match known.remove(line.item) {
-                    Some(known) if key(&known) == key(&line) => {
-                        changes.resized.extend((known.quantity != line.quantity).then_some(line));
-                    }
-                    known => {
-                        changes.gone.extend(known);
-                        changes.come.push(line);
-                    }
-                }
-            }
-            changes.gone.extend(known.into_values());
-        }
-        let by_key = |a: &LineRow<'_>, b: &LineRow<'_>| {
-            let key = |line: &LineRow<'_>| (bucket_of(line.item), line.expires_at, line.id);
-            (key(a), a.item).cmp(&(key(b), b.item))
-        };
-        changes.gone.sort_by(by_key);
-        changes.resized.sort_by(by_key);
-        changes.come.sort_by(by_key);
-        changes
     }
 
     fn move_deadline(&mut self, before: Option<Deadline>, hold: &Hold) {
@@ -305,7 +204,7 @@ impl LoadedState {
             let mut any = change.status_after() == Status::Active;
             for UnitMove { unit, after, .. } in moved(change, hold, line, number) {
                 any = true;
-                there &= unit_item.set(&unit.id, after, unit.version, at);
+                there &= unit_item.set(&unit.id, after, unit.version, unit.pool.as_ref(), at);
             }
             if any {
                 unit_item.touch(&change.effect(hold, line, number), at);
@@ -316,35 +215,46 @@ impl LoadedState {
         }
     }
 
-    /// A state that knows only that the units of these items have ids.
-    pub(crate) fn of_unit_items<'a>(unit_items: impl Iterator<Item = &'a ItemKey>) -> Self {
+    /// A state that knows only that the units of these items have ids, their pools as they were seen last, and the limits.
+    pub(crate) fn for_planning<'a>(
+        unit_items: impl Iterator<Item = (&'a ItemKey, &'a Pools)>,
+        limits: Option<Arc<LimitSet>>,
+    ) -> Self {
         let at = Instant::from_micros(0);
         let nothing = StockCounters::none(at);
-        let item = |key: &ItemKey| Item {
+        let item = |key: &ItemKey, pools: &Pools| Item {
             key: key.clone(),
             mode: Mode::Units,
             figures: nothing,
             settings: Arc::default(),
+            pools: pools.clone(),
             version: 1,
             paused: false,
             created_at: at,
         };
-        let entry = |key: &ItemKey| (key.clone(), LoadedEntry::loaded(Some(item(key))));
-        Self { items: unit_items.map(entry).collect(), ..Self::default() }
+        let entry =
+            |(key, pools): (&ItemKey, &Pools)| (key.clone(), LoadedEntry::loaded(Some(item(key, pools))));
+        Self { items: unit_items.map(entry).collect(), limits: LimitState::of(limits), ..Self::default() }
     }
 
-    /// The number of free units of an item by its counters, whether or not others have locked them.
-    fn free_there(&self, item: &ItemKey) -> Result<u64, NotLoaded> {
-        let figures = self.item(item)?.map(|item| item.figures);
-        Ok(figures
-            .map_or(0, |all| all.total_units.saturating_sub(all.held).saturating_sub(all.confirmed_sold)))
+    /// The number of free units of a pool or of general stock by the counters of an item, whether or not others have locked them.
+    fn free_there(&self, item: &ItemKey, pool: Option<&Label>) -> Result<u64, NotLoaded> {
+        let item = self.item(item)?;
+        Ok(item.map_or(0, |item| match pool {
+            Some(pool) => item.pools.get(pool).map_or(0, Pool::free),
+            None => {
+                let taken = item.figures.committed().saturating_add(item.pools.set_aside());
+                item.figures.total_units.saturating_sub(taken)
+            }
+        }))
     }
 
-    /// Why the state can't name `most` free units of an item. `None` if free units were not requested.
-    pub(crate) fn shortage(&self, item: &ItemKey, most: u32) -> Option<Shortfall> {
-        let unit_item = self.unit_items.get(item).filter(|unit_item| unit_item.free_requested > 0)?;
-        let there = self.free_there(item).ok()?;
-        unit_item.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).err()
+    /// Why the state can't name `most` free units of a pool or of general stock. `None` if these were not requested.
+    pub(crate) fn shortage(&self, item: &ItemKey, pool: Option<&Label>, most: u32) -> Option<Shortfall> {
+        let unit_item =
+            self.unit_items.get(item).filter(|of| of.free_requested.contains_key(&pool.cloned()))?;
+        let there = self.free_there(item, pool).ok()?;
+        unit_item.first_free(pool, usize::try_from(most).unwrap_or(usize::MAX), there).err()
     }
 
     /// Items whose seat map is out of date.
@@ -368,67 +278,25 @@ impl LoadedState {
     }
 }
 
-/// The changes that events make to the ledger of sales: rows to insert, and rows to close.
-fn sales(events: &[Event]) -> (Vec<SaleRow<'_>>, Vec<SaleRow<'_>>) {
-    let mut new: BTreeMap<(u16, &ItemKey, &Label, ReservationId), SaleRow<'_>> = BTreeMap::new();
-    let mut closed = BTreeMap::new();
-    for event in events {
-        let Transition::Hold { change, hold, .. } = &event.transition else { continue };
-        let sells = *change == HoldChange::Confirmed;
-        if !sells && !matches!(change, HoldChange::Returned { .. }) {
-            continue;
-        }
-        for (number, line) in hold.lines.iter().enumerate() {
-            for UnitMove { unit, .. } in moved(change, hold, line, number) {
-                let unit = &unit.id;
-                let key = (bucket_of(&line.item), &line.item, unit, hold.id);
-                let row =
-                    SaleRow { item: &line.item, unit, id: hold.id, sold_at: event.at, returned_at: None };
-                if sells {
-                    new.insert(key, row);
-                } else if let Some(row) = new.get_mut(&key) {
-                    row.returned_at = Some(event.at);
-                } else {
-                    closed.insert(key, SaleRow { returned_at: Some(event.at), ..row });
-                }
-            }
+/// Notes the pools of an item from which a change of a reservation has drawn units.
+fn note_draws(unit_item: &mut UnitItemState, before: &Pools, after: &Pools) {
+    for pool in after.all() {
+        if before.get(&pool.name).is_some_and(|known| known.used_at < pool.used_at) {
+            unit_item.draw(&pool.name, pool.used_at);
         }
     }
-    (new.into_values().collect(), closed.into_values().collect())
 }
 
-/// What lists find a reservation by, besides its order.
-fn listed_by(hold: &Hold) -> (&Label, &str, BTreeSet<&str>) {
-    (&hold.terms.reserve.owner_id, first_sku(hold), further_skus(hold))
-}
-
-fn queue_lines(hold: &Hold) -> impl Iterator<Item = LineRow<'_>> {
-    hold.lines.iter().zip(0_usize..).map(|(line, number)| LineRow {
-        item: &line.item,
-        expires_at: hold.expires_at,
-        id: hold.id,
-        quantity: line.quantity,
-        leads: number == 0,
-    })
-}
-
-/// The reservation that an event confirmed for an order. Events have the order of the confirms.
-fn confirmed_for_an_order(event: &Event) -> Option<(ReservationId, &Label)> {
-    let Transition::Hold { change: HoldChange::Confirmed, hold, .. } = &event.transition else { return None };
-    Some((hold.id, hold.closing.as_ref()?.order_id.as_ref()?))
-}
-
-/// Splits changed entries into rows to insert and rows to update.
-fn split<'a, T: 'a>(entries: impl Iterator<Item = &'a LoadedEntry<T>>) -> (Vec<&'a T>, Vec<&'a T>) {
-    let mut new = Vec::new();
-    let mut changed = Vec::new();
-    for LoadedEntry { before, after, .. } in entries {
-        if let Some(after) = after {
-            let list = if before.is_some() { &mut changed } else { &mut new };
-            list.push(after);
-        }
-    }
-    (new, changed)
+/// Moves the earliest release of an item's pools, if releases were loaded.
+fn move_release(
+    window: &mut Option<DeadlineWindow<ItemKey>>,
+    key: &ItemKey,
+    before: Option<&Pools>,
+    after: Option<&Pools>,
+) {
+    let Some(window) = window else { return };
+    let release = |pools: &Pools| Some((pools.release_due_at()?, key.clone()));
+    window.replace(before.and_then(release), after.and_then(release));
 }
 
 impl State for LoadedState {
@@ -459,13 +327,30 @@ impl State for LoadedState {
         window.and_then(|window| window.earliest().ok()).ok_or(NotLoaded(name))
     }
 
+    fn earliest_release(&self) -> Result<Option<Release>, NotLoaded> {
+        let window = self.any_release.as_ref().and_then(|window| window.earliest().ok());
+        window.ok_or(NotLoaded(Resource::AnyRelease))
+    }
+
+    fn limits(&self) -> Result<&LimitSet, NotLoaded> {
+        self.limits.set()
+    }
+
+    fn counter(&self, key: &CounterKey) -> Result<LimitCounter, NotLoaded> {
+        self.limits.counter(key)
+    }
+
+    fn earliest_counted(&self, key: &CounterKey) -> Result<Option<Deadline>, NotLoaded> {
+        self.limits.earliest(key)
+    }
+
     fn record(&self, key: &RecordKey) -> Lookup<'_, Record> {
         self.records.get(key).map(LoadedEntry::now).ok_or_else(|| NotLoaded(Resource::Record(key.clone())))
     }
 
-    fn pool(&self, item: &ItemKey) -> Lookup<'_, Pool> {
-        let pool = self.unit_items.get(item).and_then(|unit_item| unit_item.pool.as_ref());
-        pool.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))
+    fn unit_index(&self, item: &ItemKey) -> Lookup<'_, UnitIndex> {
+        let unit_index = self.unit_items.get(item).and_then(|unit_item| unit_item.unit_index.as_ref());
+        unit_index.map(Some).ok_or_else(|| NotLoaded(Resource::SeatMap(item.clone())))
     }
 
     fn unit(&self, item: &ItemKey, id: &Label) -> Lookup<'_, Unit> {
@@ -488,25 +373,35 @@ impl State for LoadedState {
         })
     }
 
-    fn free_units(&self, item: &ItemKey, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
-        let missing = || NotLoaded(Resource::FreeUnits(item.clone(), most));
+    fn free_units(&self, item: &ItemKey, pool: Option<&Label>, most: u32) -> Result<Vec<&Unit>, NotLoaded> {
+        let missing = || NotLoaded(Resource::FreeUnits(item.clone(), pool.cloned(), most));
         if most == 0 {
             return Ok(Vec::new());
         }
-        let unit_item =
-            self.unit_items.get(item).filter(|unit_item| unit_item.free_requested > 0).ok_or_else(missing)?;
-        let there = self.free_there(item)?;
-        unit_item.first_free(usize::try_from(most).unwrap_or(usize::MAX), there).map_err(|_| missing())
+        let requested = |of: &&UnitItemState| of.free_requested.contains_key(&pool.cloned());
+        let unit_item = self.unit_items.get(item).filter(requested).ok_or_else(missing)?;
+        let there = self.free_there(item, pool)?;
+        unit_item.first_free(pool, usize::try_from(most).unwrap_or(usize::MAX), there).map_err(|_| missing())
     }
 
     fn apply(&mut self, event: &Event) {
         match &event.transition {
-            Transition::Hold { change, hold, figures } => {
-                for (line, figures) in hold.lines.iter().zip(figures) {
+            Transition::Hold { change, hold, figures, limits } => {
+                self.limits.move_counters(limits.as_deref());
+                for (number, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                     if let Some(entry) = self.items.get_mut(&line.item)
                         && let Some(item) = entry.now().cloned()
                     {
-                        entry.after = Some(Item { figures: *figures, ..item });
+                        let mut item = Item { figures: *figures, ..item };
+                        if let Some(pools) = limits.as_ref().and_then(|effects| effects.pools_of(number)) {
+                            move_release(&mut self.any_release, &item.key, Some(&item.pools), Some(pools));
+                            if item.mode == Mode::Units {
+                                let unit_item = self.unit_items.entry(item.key.clone()).or_default();
+                                note_draws(unit_item, &item.pools, pools);
+                            }
+                            item.pools = pools.clone();
+                        }
+                        entry.after = Some(item);
                     }
                 }
                 let entry = self.holds.entry(hold.id).or_insert_with(|| LoadedEntry::loaded(None));
@@ -515,7 +410,9 @@ impl State for LoadedState {
                 if change.status_before().is_none() && entry.now().is_some() {
                     self.violated_invariant = Some("a fresh reservation id is in use");
                 }
-                entry.after = Some(hold.without_removed_lines());
+                let after = hold.without_removed_lines();
+                self.limits.move_deadline(entry.now(), &after);
+                entry.after = Some(after);
                 self.move_deadline(before, hold);
                 self.move_units(change, hold, event.at);
             }
@@ -524,7 +421,9 @@ impl State for LoadedState {
                 if let Some(unit_item) = self.unit_items.get_mut(&item.key) {
                     unit_item.forget_figures();
                 }
-                self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None)).delete();
+                let entry = self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
+                move_release(&mut self.any_release, &item.key, entry.now().map(|item| &item.pools), None);
+                entry.delete();
             }
             Transition::Stock { change, item } => {
                 self.rewritten.insert(item.key.clone());
@@ -536,9 +435,25 @@ impl State for LoadedState {
                         let unit_item = self.unit_items.entry(item.key.clone()).or_default();
                         ids.iter().for_each(|id| unit_item.retire(id, event.at));
                     }
-                    StockChange::Set | StockChange::Adjusted { .. } | StockChange::Deleted => {}
+                    StockChange::UnitsPooled { pool, units } => {
+                        let unit_item = self.unit_items.entry(item.key.clone()).or_default();
+                        for PooledUnit { id, version } in &**units {
+                            let to = UnitStatus::Available;
+                            if !unit_item.set(id, to, *version, pool.as_ref(), event.at) {
+                                self.violated_invariant = Some("a unit of a pool is not there");
+                            }
+                        }
+                    }
+                    StockChange::Set
+                    | StockChange::Adjusted { .. }
+                    | StockChange::Deleted
+                    | StockChange::PoolSet { .. }
+                    | StockChange::PoolDeleted { .. }
+                    | StockChange::PoolReleased { .. } => {}
                 }
                 let entry = self.items.entry(item.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));
+                let before = entry.now().map(|item| &item.pools);
+                move_release(&mut self.any_release, &item.key, before, Some(&item.pools));
                 entry.after = Some(item.clone());
             }
             Transition::Sale { scope, paused, .. } => match scope {
@@ -553,6 +468,7 @@ impl State for LoadedState {
                     }
                 }
             },
+            Transition::Limit { limit } => self.limits.put(limit),
             Transition::Record { record, .. } => {
                 let entry =
                     self.records.entry(record.key.clone()).or_insert_with(|| LoadedEntry::loaded(None));

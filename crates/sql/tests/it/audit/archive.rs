@@ -62,6 +62,11 @@ fn dropped<S: Shop>(shop: &S) -> (ArchiveSummary, Pages) {
     (archived, pages)
 }
 
+/// Archives what is old, and says what that was.
+pub(super) fn archived<S: Shop>(shop: &S) -> ArchiveSummary {
+    dropped(shop).0
+}
+
 pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(80, "old-");

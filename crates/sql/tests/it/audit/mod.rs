@@ -1,13 +1,16 @@
 //! The books of a database, whatever its dialect: recounted, and made shorter.
 
 mod archive;
+mod pools;
 mod transfer;
 mod verify;
 
 use crate::fixture::{Desk, run, stock};
 use crate::shared::proxy::Proxy;
 use crate::wire::PostgresWire;
-use stockhold_domain::{Envelope, Instant, ItemKey, Outcome, RecordKind, ReservationId, Scope};
+use stockhold_domain::{
+    Envelope, Instant, ItemKey, LimitTerms, Outcome, RecordKind, ReservationId, Scope, SubjectKind,
+};
 use stockhold_sql::{Options, VerifyReport};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Failure, Query, QueryResult, Store};
@@ -162,6 +165,9 @@ for_every_dialect! { audit:
         keys_are_kept_as_long_as_any_server_promises
         a_key_that_outlived_its_reservation_is_no_alarm
         instances_go_on_while_it_leaves;
+    pools:
+        pools_that_were_damaged_are_found
+        what_archived_reservations_drew_counts;
     transfer:
         what_is_taken_over_adds_up_and_is_served
         what_was_cut_off_is_nobodys_store
@@ -214,6 +220,13 @@ fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
     let items: Vec<ItemKey> =
         ["a", "b", "c"].iter().map(|n| stock(store, maker, &format!("{name}{n}"), 50)).collect();
     let [a, b, c] = [&items[0], &items[1], &items[2]];
+    // One counts for each owner, one for all together. One is of another generation by the end, and one is deleted.
+    let owner = LimitTerms { per: Some(SubjectKind::Owner), ..maker::per_customer(&[a, b], 1_000) };
+    let shared = LimitTerms { per: None, ..maker::per_customer(&[b, c], 1_000) };
+    let limits = ["owner", "shared", "changed", "deleted"].map(|n| maker.limit(&format!("{name}{n}")));
+    for (id, terms) in limits.iter().zip([&owner, &shared, &owner, &shared]) {
+        run(store, maker.wrap(maker::set_limit(id, terms.clone()))).unwrap();
+    }
     let mut reserve = |key: &str, wants: &[(&ItemKey, u64)]| {
         done(store, maker.keyed(&format!("{name}{key}"), maker::reserve_for(60, wants)))
     };
@@ -223,6 +236,8 @@ fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
     let cancelled = reserve("cancelled", &[(c, 1)]);
     done(store, maker.wrap(maker::extend(active, 120)));
     done(store, maker.keyed(&format!("{name}confirm"), maker::confirm_as(confirmed, "order-1")));
+    run(store, maker.wrap(maker::set_limit(&limits[2], shared))).unwrap();
+    run(store, maker.wrap(maker::delete_limit(&limits[3]))).unwrap();
     done(store, maker.wrap(maker::confirm(returned)));
     done(store, maker.wrap(maker::return_all(returned)));
     done(store, maker.wrap(maker::release(cancelled)));

@@ -52,7 +52,7 @@ pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
 }
 
 /// What is done to the database, the tables that have to be put back, and what the finding says.
-const DRIFTS: [(&str, &[&str], &str); 28] = [
+const DRIFTS: [(&str, &[&str], &str); 37] = [
     ("UPDATE {t}items SET held = held + 1 WHERE held > 0", &["items"], "its events lead to"),
     ("UPDATE {t}items SET total_units = total_units + 1", &["items"], "its events lead to"),
     ("UPDATE {t}items SET oversell_allowance = 3", &["items"], "other settings"),
@@ -70,7 +70,7 @@ const DRIFTS: [(&str, &[&str], &str); 28] = [
     ("DELETE FROM {t}active_lines", &["active_lines"], "the queue of deadlines"),
     ("UPDATE {t}active_lines SET quantity = quantity + 1", &["active_lines"], "the queue of deadlines"),
     ("DELETE FROM {t}events WHERE last_position = 5", &["events"], "have a gap"),
-    ("DELETE FROM {t}events WHERE last_position = 4", &["events"], "its history"),
+    ("DELETE FROM {t}events WHERE last_position = 8", &["events"], "its history"),
     ("UPDATE {t}events SET body = 'x' WHERE last_position = 5", &["events"], "the batch of serial"),
     ("UPDATE {t}sequencer SET position = position + 1", &["sequencer"], "the newest position"),
     ("UPDATE {t}keys SET used_at = used_at + 1", &["keys"], "what it is found by"),
@@ -80,6 +80,23 @@ const DRIFTS: [(&str, &[&str], &str); 28] = [
     ("UPDATE {t}records SET version = version + 1", &["records"], "is not as its events left it"),
     ("UPDATE {t}records SET value = 'x'", &["records"], "is not as its events left it"),
     ("DELETE FROM {t}records", &["records"], "is not there"),
+    ("UPDATE {t}limits SET version = version + 1", &["limits"], "its columns are not what it is"),
+    ("UPDATE {t}limits SET body = 'x'", &["limits"], "limit "),
+    ("DELETE FROM {t}limits", &["limits"], "is not there"),
+    ("UPDATE {t}limit_counters SET held = held + 1", &["limit_counters"], "its reservations have"),
+    ("UPDATE {t}limit_counters SET sold = sold + 1", &["limit_counters"], "its events lead to"),
+    ("DELETE FROM {t}limit_counters", &["limit_counters"], "is not there, and its reservations"),
+    ("DELETE FROM {t}counted_holds", &["counted_holds"], "does not have it"),
+    (
+        "INSERT INTO {t}counted_holds SELECT limit_id, generation, subject, expires_at + 1, id FROM {t}counted_holds",
+        &["counted_holds"],
+        "the queues of counters have",
+    ),
+    (
+        "INSERT INTO {t}archived_counters SELECT limit_id, generation, subject, 1 FROM {t}limit_counters",
+        &["archived_counters"],
+        "its reservations have",
+    ),
     ("UPDATE {t}archived SET position = 2, at = 0", &["archived"], "which is not there"),
 ];
 

@@ -24,8 +24,10 @@ struct Scene {
 impl Scene {
     fn new(seed: u64) -> Self {
         let logged = |id: &str| vec!["--log-bin=binlog".to_owned(), format!("--server-id={id}")];
-        let primary = Arc::new(Server::listening(|_| logged("1")));
-        let replica = Server::listening(|_| [logged("2"), vec!["--read-only=ON".to_owned()]].concat());
+        let primary = Arc::new(Server::listening(crate::support::ports::free_port(), |_| logged("1")));
+        let replica = Server::listening(crate::support::ports::free_port(), |_| {
+            [logged("2"), vec!["--read-only=ON".to_owned()]].concat()
+        });
         let mut session = primary.session(None);
         session.run("CREATE USER 'copy'@'127.0.0.1'; GRANT REPLICATION SLAVE ON *.* TO 'copy'@'127.0.0.1'");
         // Both were made alike; what comes from here on is copied.

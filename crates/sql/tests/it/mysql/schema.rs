@@ -96,7 +96,8 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
     for filled in [false, true] {
         if filled {
             bench.session.run(
-                "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, '', 1, 0, 0, 1
+                "INSERT INTO stockhold_items SELECT 'default', seq, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, '', 1, 0, 0, NULL,
+                     IF(seq % 100 = 0, seq, NULL), 1
                      FROM seq_1_to_20000;
                  INSERT INTO stockhold_holds SELECT UNHEX(MD5(seq)), 0, 0, seq % 100, seq % 100, '12345678', ''
                      FROM seq_1_to_20000;
@@ -106,16 +107,20 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
                  INSERT INTO stockhold_active_lines
                      SELECT 'default', seq, seq, UNHEX(MD5(seq)), 1, IF(seq % 2, seq, NULL) FROM seq_1_to_20000;
                  INSERT INTO stockhold_keys SELECT UNHEX(MD5(seq)), seq, '' FROM seq_1_to_20000;
-                 INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '', seq % 3,
-                     IF(seq % 3, UNHEX(MD5(seq)), NULL), 1, '' FROM seq_1_to_20000;
-                 INSERT INTO stockhold_unit_counters SELECT 'default', seq, seq % 64, 1, 1, 1, 0, 0, 1, seq FROM seq_1_to_20000;
+                 INSERT INTO stockhold_units SELECT 'default', seq % 4, seq, seq, NULL, NULL, NULL, '',
+                     IF(seq % 12 = 0, 4, seq % 3), IF(seq % 3, UNHEX(MD5(seq)), NULL), 1, '', IF(seq % 12 = 0, '7', NULL),
+                     IF(seq % 12 = 0, '7', NULL) FROM seq_1_to_20000;
+                 INSERT INTO stockhold_unit_counters SELECT 'default', seq, '', seq % 64, 1, 1, 1, 0, 0, 1, seq FROM seq_1_to_20000;
                  INSERT INTO stockhold_records SELECT 'api_key', seq, 1, '' FROM seq_1_to_20000;
+                 INSERT INTO stockhold_limit_counters SELECT seq % 100, 1, seq, 1, 0 FROM seq_1_to_20000;
+                 INSERT INTO stockhold_counted_holds
+                     SELECT seq % 100, 1, seq % 1000, seq, UNHEX(MD5(seq)) FROM seq_1_to_20000;
                  INSERT INTO stockhold_events SELECT seq, 1, seq, '' FROM seq_1_to_20000",
             );
             bench.session.texts(
                 "ANALYZE TABLE stockhold_items, stockhold_holds, stockhold_active_lines, stockhold_keys, stockhold_events,
                  stockhold_hold_histories, stockhold_hold_skus, stockhold_hold_orders, stockhold_units,
-                 stockhold_unit_counters, stockhold_records",
+                 stockhold_unit_counters, stockhold_records, stockhold_limit_counters, stockhold_counted_holds",
             );
         }
         for plan in [2, 40, ROWS].into_iter().flat_map(plans) {

@@ -94,7 +94,7 @@ fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
             format!("--ssl-key={}", key_file.display()),
         ]
     };
-    let server = Arc::new(Server::listening(prepare));
+    let server = Arc::new(Server::listening(crate::support::ports::free_port(), prepare));
     let directory = tempfile::TempDir::new().unwrap();
     std::fs::write(directory.path().join("root.crt"), issuer_certificate.pem()).unwrap();
     (server, directory)
@@ -133,7 +133,7 @@ fn passwords_and_certificates_are_checked_as_the_address_says() {
 
 #[test]
 fn a_server_without_tls_is_talked_to_in_the_clear_unless_the_address_insists() {
-    let server = Arc::new(Server::listening(|_| Vec::new()));
+    let server = Arc::new(Server::listening(crate::support::ports::free_port(), |_| Vec::new()));
     let database = server.database();
     let url =
         |rest: &str| format!("mysql://stockhold@127.0.0.1:{}/{}?{rest}", server.port(), database.name());

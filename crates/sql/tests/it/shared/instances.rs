@@ -238,7 +238,7 @@ pub(super) fn two_instances_that_sweep_at_once_expire_each_hold_once<S: Shop>(sh
         .iter()
         .flatten()
         .map(|outcome| match outcome {
-            Ok(Outcome::Done(Reply::Swept { expired })) => *expired,
+            Ok(Outcome::Done(Reply::Swept { expired, released: 0 })) => *expired,
             other => panic!("{other:?}"),
         })
         .collect();

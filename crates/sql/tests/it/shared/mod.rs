@@ -7,6 +7,8 @@ pub(crate) mod cuts;
 mod faults;
 mod instances;
 mod late_arrivals;
+mod limits;
+mod pools;
 mod sweeper;
 mod traffic;
 
@@ -54,6 +56,21 @@ for_every_dialect! { shared:
         a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after
         a_record_that_another_instance_is_creating_is_waited_for
         of_two_instances_that_change_the_same_record_one_succeeds;
+    limits:
+        a_limit_waits_for_what_was_decided_before_it_and_stops_what_comes_after
+        a_customer_gets_as_many_at_several_instances_as_the_limit_allows
+        a_shared_limit_is_counted_once_over_several_instances
+        a_counter_that_another_instance_is_creating_is_waited_for
+        counters_of_ended_generations_are_deleted
+        the_sweeper_expires_counted_holds
+        a_counter_that_somebody_has_locked_keeps_no_other_hold_from_being_expired
+        of_a_thousand_buyers_nobody_gets_three_units_and_nobody_less_than_was_left
+        a_limit_that_changes_under_load_counts_what_its_reservations_have;
+    pools:
+        a_presale_that_ends_in_the_millisecond_of_a_reserve_promises_no_unit_twice
+        the_sweeper_releases_pools_on_time_and_each_once
+        an_item_that_somebody_has_locked_keeps_no_other_pool_from_its_release
+        a_sweep_that_somebody_submits_releases_what_others_have_not;
     sweeper:
         a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time
         an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket

@@ -12,7 +12,7 @@ use crate::engine::meters;
 use crate::engine::options::OpenError;
 use crate::engine::plan::{ReservationRefs, RetryPlan, fitting};
 use crate::engine::reply_batch::ReplyBatch;
-use crate::engine::sweep::{OverdueHold, OverduePage};
+use crate::engine::sweep::{Overdue, OverdueName, OverduePage};
 use std::collections::HashMap;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
@@ -55,8 +55,8 @@ impl<D: Dialect> Dispatcher<D> {
             }
             TaskResult::Swept(swept) => {
                 self.return_connection(swept.session);
-                self.sweeper.failed(&swept.failed, Moment::now());
-                if swept.expired > 0 {
+                self.sweeper.failed(swept.failed, Moment::now());
+                if swept.done > 0 {
                     self.jobs.number_soon();
                 }
             }
@@ -200,6 +200,7 @@ impl<D: Dialect> Dispatcher<D> {
         let BatchResult { session, results, beyond, plan, attempts, .. } = result;
         self.return_connection(session);
         self.hints.learn_short(plan.short());
+        self.hints.learn_reached(plan.reached());
         self.hints.learn_unit_items(plan.unit_items());
         let BatchTask::Commands(submissions) = batch.task else { return };
         let mut replies = ReplyBatch::default();
@@ -247,15 +248,15 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    /// Makes batches of overdue reservations. Those whose items a running batch has claimed are in batches of their own, which wait
-    /// for it. At most one batch waits for an item.
+    /// Makes batches of what is overdue. If a running batch has claimed its items, it goes into a batch of its own, which waits for that
+    /// one. At most one batch waits for an item.
     fn begin_page(&mut self, page: OverduePage) {
         let OverduePage { mut due, damaged, next } = page;
         let now = Moment::now();
         for id in &damaged {
             report_violation(&format!("reservation {id} can't be read, and so not be expired"));
         }
-        self.sweeper.failed(&damaged, now);
+        self.sweeper.failed(damaged.into_iter().map(OverdueName::Hold), now);
         self.sweeper.begin_page(next, now);
         due.retain(|(_, refs)| !refs.items.iter().any(|item| self.combiner.has_waiting_sweep(item)));
         let (mut free, mut busy) = (Vec::new(), HashMap::<_, Vec<_>>::new());
@@ -270,7 +271,7 @@ impl<D: Dialect> Dispatcher<D> {
         }
     }
 
-    fn add_sweep(&mut self, due: Vec<OverdueHold>) {
+    fn add_sweep(&mut self, due: Vec<Overdue>) {
         let items = due.iter().flat_map(|(_, refs)| refs.items.iter().cloned()).collect();
         self.combiner.add_batch(Batch {
             task: BatchTask::Sweep { due, page: self.sweeper.add_batch() },
@@ -314,8 +315,8 @@ impl<D: Dialect> Dispatcher<D> {
     }
 }
 
-/// Splits overdue reservations by the number of lines that fit into one transaction.
-fn in_batches(mut due: Vec<OverdueHold>) -> Vec<Vec<OverdueHold>> {
+/// Splits what is overdue by the number of lines that fit into one transaction.
+fn in_batches(mut due: Vec<Overdue>) -> Vec<Vec<Overdue>> {
     let mut batches = Vec::new();
     while !due.is_empty() {
         let rest = due.split_off(fitting(due.iter().map(|(_, refs)| refs.lines())));

@@ -1,13 +1,13 @@
 //! One caller: what it asks, of whom, and that it asks again elsewhere under the same key.
 
 use super::replies::RecordedReply;
-use super::{Place, ROWS, SEATS};
+use super::{OFTEN_REACHED, Place, ROWS, SEATS, limit};
 use crate::fixture::{Desk, item};
 use crate::workload::Stores;
 use std::sync::atomic::Ordering;
 use stockhold_domain::{
-    AdjustStock, BestAvailable, Command, Envelope, Fulfilment, Instant, ItemKey, Label, OptionalTerms,
-    Outcome, Precondition, Rejection, ReservationId, Reserve, ReserveTerms, Scope,
+    AdjustStock, BestAvailable, Command, Envelope, Fulfilment, Instant, ItemKey, Label, LimitTerms,
+    OptionalTerms, Outcome, Precondition, Rejection, ReservationId, Reserve, ReserveTerms, Scope,
 };
 use stockhold_store::conformance::{Maker, Random, maker};
 
@@ -132,6 +132,7 @@ impl<'a> Caller<'a> {
             (14 | 15, _) => self.adjust(),
             (16, _) => self.pause(),
             (17, _) => self.nonsense(),
+            (18, _) if self.random.one_in(3) => self.limit(),
             (18, _) => self.operate(),
             (19..=22, _) => self.any_units(),
             (23..=25, _) => self.named_units(),
@@ -193,6 +194,19 @@ impl<'a> Caller<'a> {
             0 => maker::add_units(hall, maker::row("stalls", &row.to_string(), &[&seat])),
             1 => maker::retire(hall, &self.some_seat()),
             _ => maker::retire(hall, &seat),
+        }
+    }
+
+    /// Another limit, of which the counts go on or begin at 0.
+    fn limit(&mut self) -> Command {
+        let (items, hall) = (&self.place.items, &self.place.hall);
+        let number = usize::from(self.random.one_in(2));
+        let id = &self.place.limits[number];
+        let terms = limit(items, hall, number, OFTEN_REACHED / 2 + self.random.below(OFTEN_REACHED));
+        match self.random.below(4) {
+            0 => maker::delete_limit(id),
+            1 => maker::set_limit(id, LimitTerms { targets: terms.targets[1..].into(), ..terms }),
+            _ => maker::set_limit(id, terms),
         }
     }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use stockhold_domain::{Instant, ItemKey, ReservationId};
+use stockhold_domain::{Instant, ItemKey, Label, LimitTerms, LimitedUnits, ReservationId, SubjectKind};
 use stockhold_sql::Options;
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
@@ -34,6 +34,8 @@ const CALLERS: usize = 8;
 const ROUNDS: i64 = 120;
 const ITEMS: usize = 6;
 const UNITS: u64 = 100;
+/// Held units that a limit allows, of which there are often as many.
+const OFTEN_REACHED: u64 = 70;
 const ROWS: usize = 12;
 const SEATS: usize = 16;
 /// Between two moves of the clock.
@@ -50,10 +52,23 @@ pub(super) fn half_an_hour_at_four_instances<S: Shop>(shop: &mut S) {
     half_an_hour(shop, 4, 0x4a11);
 }
 
+/// One of the limits: the first counts held units of some items and of the hall, for each owner; the second counts held and sold
+/// units of all items, for all together.
+fn limit(items: &[ItemKey], hall: &ItemKey, number: usize, most: u64) -> LimitTerms {
+    if number == 0 {
+        let targets: Vec<&ItemKey> = items[..ITEMS / 2].iter().chain([hall]).collect();
+        let terms = maker::per_customer(&targets, most);
+        return LimitTerms { per: Some(SubjectKind::Owner), counts: LimitedUnits::Held, ..terms };
+    }
+    let targets: Vec<&ItemKey> = items.iter().collect();
+    LimitTerms { per: None, ..maker::per_customer(&targets, 1_000 + most) }
+}
+
 /// What callers have in common.
 struct Place {
     items: Vec<ItemKey>,
     hall: ItemKey,
+    limits: [Label; 2],
     /// How far the clock that is furthest ahead is so.
     ahead: i64,
     /// Reservations that anybody was told of.
@@ -74,9 +89,14 @@ impl Place {
             run(store, maker.wrap(maker::set_stock(item, UNITS))).unwrap();
         }
         let hall = hall(store, maker, ROWS, SEATS);
+        let limits = [maker.limit("held"), maker.limit("sold")];
+        for (number, id) in limits.iter().enumerate() {
+            let terms = limit(&items, &hall, number, OFTEN_REACHED);
+            run(store, maker.wrap(maker::set_limit(id, terms))).unwrap();
+        }
         let ahead = APART * i64::try_from(stores.len() - 1).unwrap();
         let latest = AtomicI64::new(START.micros() + ahead);
-        Self { items, hall, ahead, known: Mutex::default(), rounds: AtomicI64::new(0), latest }
+        Self { items, hall, limits, ahead, known: Mutex::default(), rounds: AtomicI64::new(0), latest }
     }
 
     fn set_clock<S: Shop>(&self, shop: &mut S, micros: i64) {

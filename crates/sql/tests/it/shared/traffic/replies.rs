@@ -179,7 +179,7 @@ fn change(event: &Event) -> Option<&HoldChange> {
 }
 
 /// What half an hour has to have in it, or it has shown nothing: what happened, how it was asked for, and every refusal.
-const EVERYTHING: [&str; 41] = [
+const EVERYTHING: [&str; 43] = [
     "Created",
     "Extended",
     "Confirmed",
@@ -193,6 +193,7 @@ const EVERYTHING: [&str; 41] = [
     "UnitsRetired",
     "paused",
     "resumed",
+    "limit",
     "counted",
     "any units",
     "named units",
@@ -207,6 +208,7 @@ const EVERYTHING: [&str; 41] = [
     "UnknownItem",
     "SalePaused",
     "QuantityLimit",
+    "LimitExceeded",
     "UnitsUnavailable",
     "InsufficientInventory",
     "IdempotencyMismatch",
@@ -264,6 +266,7 @@ fn happened(event: &Event) -> String {
         Transition::Hold { change, .. } => variant(change),
         Transition::Stock { change, .. } => variant(change),
         Transition::Sale { paused, .. } => (if *paused { "paused" } else { "resumed" }).to_owned(),
+        Transition::Limit { .. } => "limit".to_owned(),
         Transition::Record { .. } => "record".to_owned(),
     }
 }
