@@ -259,6 +259,40 @@ counts! {
     RecordDeleted = "record deleted",
     /// Refusals because a record has another version.
     RecordChanged = "record_changed",
+    /// Refusals because limits leave too little.
+    LimitExceeded = "limit_exceeded",
+    /// Refusals because a limit is per customer and there is none.
+    CustomerRequired = "customer_required",
+    /// Refusals because no such limit exists.
+    UnknownLimit = "unknown_limit",
+    /// Amends that limits refuse.
+    AmendOverLimit = "amend refused by a limit",
+    /// Transfers and merges that limits refuse.
+    MoveOverLimit = "transfer or merge refused by a limit",
+    /// Late confirms that limits refuse.
+    LateConfirmOverLimit = "late confirm refused by a limit",
+    /// Events that passed limits by.
+    LimitsOverridden = "limits passed by",
+    /// Reserves that got less because of a limit.
+    ClippedByLimit = "granted in part because of a limit",
+    /// Expired by a reserve that a limit would have refused.
+    ExpiredForLimit = "expired for a limit",
+    /// Limits that were set for the first time.
+    LimitSet = "limit set",
+    /// Limits that were set again after they were deleted.
+    LimitSetAgain = "deleted limit set again",
+    /// Limits that were set with other items, channels or subjects, so that their counters began at 0.
+    LimitGeneration = "limit set with a new generation",
+    /// Limits that were lowered.
+    LimitLowered = "limit lowered",
+    /// Limits that were lowered below what is used.
+    LimitBelowUse = "limit lowered below its use",
+    /// Limits that were raised.
+    LimitRaised = "limit raised",
+    /// Limits that were set to count other units.
+    LimitCountsOther = "limit set to count other units",
+    /// Limits that were deleted.
+    LimitDeleted = "limit deleted",
     /// Commands answered that their outcome is unknown.
     Unknown = "answered outcome_unknown",
     /// Unknown outcomes whose effect was there after all.

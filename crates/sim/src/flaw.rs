@@ -48,11 +48,15 @@ pub enum Flaw {
     FulfilsUncounted,
     /// Units that are written off stay in the total.
     WritesNothingOff,
+    /// Limits still count the units of a reservation that expired.
+    ExpiryKeepsLimitCounters,
+    /// A start does not read what limits count from the index.
+    ForgetsLimitCountersAtStart,
 }
 
 impl Flaw {
     /// All flaws.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::AnswersBeforeSync,
         Self::RefusesBeforeSync,
         Self::PublishesBeforeSync,
@@ -72,6 +76,8 @@ impl Flaw {
         Self::ConfirmsReplaced,
         Self::FulfilsUncounted,
         Self::WritesNothingOff,
+        Self::ExpiryKeepsLimitCounters,
+        Self::ForgetsLimitCountersAtStart,
     ];
 
     /// Makes the events of a commit wrong, if that is the mistake.
@@ -80,7 +86,7 @@ impl Flaw {
         let mut split = Vec::new();
         for event in events {
             match &mut event.transition {
-                Transition::Hold { change, hold, figures } => {
+                Transition::Hold { change, hold, figures, limits } => {
                     returned = matches!(change, HoldChange::Returned { .. });
                     match (self, &*change) {
                         (Self::SplitKeepsUnit, HoldChange::Split { lines, .. }) => {
@@ -100,6 +106,11 @@ impl Flaw {
                             hold.expires_at =
                                 until.map_or(hold.expires_at, |until| until.max(hold.expires_at));
                         }
+                        (Self::ExpiryKeepsLimitCounters, HoldChange::Expired) => {
+                            if let Some(effects) = limits {
+                                effects.counters = Box::default();
+                            }
+                        }
                         (Self::ConfirmsReplaced, HoldChange::Replaced) => hold.status = Status::Confirmed,
                         (Self::FulfilsUncounted, HoldChange::Fulfilled { lines }) => {
                             for (figures, moved) in figures.iter_mut().zip(lines) {
@@ -113,10 +124,19 @@ impl Flaw {
                     item.figures.total_units += match change {
                         StockChange::Adjusted { delta, .. } => delta.unsigned_abs(),
                         StockChange::UnitsRetired(units) => units.len() as u64,
-                        StockChange::Set | StockChange::UnitsAdded(_) | StockChange::Deleted => 0,
+                        StockChange::Set
+                        | StockChange::UnitsAdded(_)
+                        | StockChange::Deleted
+                        | StockChange::PoolSet { .. }
+                        | StockChange::PoolDeleted { .. }
+                        | StockChange::PoolReleased { .. }
+                        | StockChange::UnitsPooled { .. } => 0,
                     };
                 }
-                Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => {}
+                Transition::Stock { .. }
+                | Transition::Sale { .. }
+                | Transition::Limit { .. }
+                | Transition::Record { .. } => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 //! probabilities, so some consist of crashes and others never let the index catch up.
 
 use crate::step::{Crash, OpRequest, Step};
-use stockhold_store::conformance::{ChangeKind, ChangeOp, Op, Random};
+use stockhold_store::conformance::{ChangeKind, ChangeOp, Op, Random, TermsOp};
 
 const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
@@ -26,6 +26,12 @@ const DEFAULT_TTLS: [u32; 2] = [600, 2];
 /// One of this many commands is a further change of a reservation, beside those among all commands: in a calm history and
 /// in others.
 const CHANGES: [u64; 2] = [3, 6];
+/// One of this many commands of a history with limits sets or deletes one, beside those among all commands.
+const LIMIT_CHANGES: u64 = 30;
+/// Most units of the limits at the beginning of a history. They are fewer than there are, so that limits refuse.
+const FIRST_LIMITS: [u8; 3] = [3, 5, 12];
+/// Units beyond the total that some histories may sell from the beginning: about as many as there are.
+const FIRST_ALLOWANCE: u8 = 8;
 /// What happens to a new reservation, one command after the other.
 const JOURNEYS: [&[ChangeKind]; 6] = [
     &[ChangeKind::Amend, ChangeKind::Transfer, ChangeKind::OpenPayment, ChangeKind::ConfirmPayment],
@@ -58,6 +64,8 @@ struct Habits {
     hall: bool,
     /// Whether reservations live long, so that many commands find them active.
     calm: bool,
+    /// Whether there are limits from the beginning.
+    limited: bool,
 }
 
 /// The weight of a kind of step, and the function that makes one.
@@ -82,6 +90,7 @@ impl Habits {
             journeys: random.pick(&[2, 10, 30]),
             hall: random.one_in(2),
             calm: random.one_in(2),
+            limited: random.one_in(2),
         }
     }
 
@@ -109,7 +118,8 @@ impl Habits {
 pub(crate) fn history(seed: u64, steps: u32) -> Vec<Step> {
     let mut random = Random::new(seed ^ 0x51_4d55_4c41_5445);
     let habits = Habits::of(&mut random);
-    let mut maker = Maker { random, keys: 0, hall: habits.hall, calm: habits.calm, steps: Vec::new() };
+    let Habits { hall, calm, limited, .. } = habits;
+    let mut maker = Maker { random, keys: 0, hall, calm, limited, steps: Vec::new() };
     maker.open();
     let kinds = habits.kinds();
     let sum: u64 = kinds.iter().map(|(weight, _)| weight).sum();
@@ -135,11 +145,12 @@ struct Maker {
     keys: u16,
     hall: bool,
     calm: bool,
+    limited: bool,
     steps: Vec<Step>,
 }
 
 impl Maker {
-    /// The first steps create items.
+    /// The first steps create items, and limits in some histories.
     fn open(&mut self) {
         let (safety_stock, max_hold, expected) = (None, None, None);
         let default_ttl = Some(DEFAULT_TTLS[self.kind()]);
@@ -156,6 +167,19 @@ impl Maker {
         if self.hall {
             ops.push(Op::CreateUnitItem);
             ops.extend((0..3).map(|row| Op::AddUnits { row, first: 0, count: 5, placed: true }));
+        }
+        if self.limited {
+            let limits = (0..).zip(FIRST_LIMITS);
+            ops.extend(limits.map(|(limit, most)| {
+                Op::Terms(TermsOp::Limit { limit, most: Some(most), which: self.random.byte() })
+            }));
+        }
+        // Some histories sell what is not there from the beginning.
+        if self.random.one_in(3) {
+            let (window, supplies, gated) = (None, None, None);
+            ops.extend((0..3).map(|item| {
+                Op::Terms(TermsOp::Set { item, allowance: Some(FIRST_ALLOWANCE), window, supplies, gated })
+            }));
         }
         for op in ops {
             self.steps.extend([Step::Send(OpRequest { op, key: None, aim: 0 }), Step::Arrive(0)]);
@@ -189,6 +213,9 @@ impl Maker {
     fn op(&mut self) -> OpRequest {
         let any = if self.random.one_in(CHANGES[self.kind()]) {
             Op::Change(ChangeOp::random(&mut self.random))
+        } else if self.limited && self.random.one_in(LIMIT_CHANGES) {
+            let most = (!self.random.one_in(5)).then(|| self.random.byte() % 16);
+            Op::Terms(TermsOp::Limit { limit: self.random.byte(), most, which: self.random.byte() })
         } else if self.hall {
             Op::random_with_unit_item(&mut self.random)
         } else {

@@ -2,7 +2,7 @@
 
 use super::client::{Client, Tolerance};
 use super::known_reservation::{ReservationState, Shown};
-use super::{Fleet, Stock};
+use super::{Fleet, Stock, limits};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Connection, Request};
 use crate::{Outcome, fail};
@@ -87,11 +87,15 @@ impl Fleet {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let (told, summed) = (self.told(address)?, self.summed());
-            if told == summed {
+            let usage = limits::told(&mut Connection::open(address)?)?;
+            let counted = self.limits_summed();
+            if told == summed && usage == counted {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return fail(format!("the items say {told:?}, the reservations {summed:?}"));
+                return fail(format!(
+                    "the items say {told:?}, the reservations {summed:?}; the limits say {usage:?}, the reservations {counted:?}"
+                ));
             }
             std::thread::sleep(SETTLE_PAUSE);
             self.each(|client| client.audit_due(address))?;
@@ -115,6 +119,7 @@ impl Fleet {
                 return fail(format!("wrong figure: {} is {said:?}, not {sum:?}", stock.sku));
             }
         }
+        limits::compare(&mut connection, &self.limits_summed(), |answer| withheld.counts(answer))?;
         self.each(|client| client.compare(address, &withheld))?;
         Ok(withheld)
     }

@@ -4,6 +4,7 @@ use super::change::{Amend, AmendedLine, Change, ReturnFrom};
 use super::client::Client;
 use super::known_line::KnownLine;
 use super::known_reservation::ReservationState;
+use super::limits::{customer, needs_customer};
 use super::op::{Confirm, Op, Reserve};
 use super::seat;
 use crate::rng::uuid;
@@ -63,7 +64,18 @@ impl Client {
             .map(|(sku, _)| self.stock[*sku].total)
             .map(|total| self.rng.below(total));
         let partial = first_seat.is_none() && self.rng.percent(25);
-        Op::Reserve(Reserve { client: self.prefix, number, basket, partial, ttl, lines, first_seat })
+        let needs_customer = lines.iter().any(|(sku, _)| needs_customer(&self.stock[*sku]));
+        let customer = (needs_customer || self.rng.percent(50)).then(|| customer(self.rng.next()));
+        Op::Reserve(Reserve {
+            client: self.prefix,
+            number,
+            basket,
+            partial,
+            ttl,
+            customer,
+            lines,
+            first_seat,
+        })
     }
 
     fn confirm(&mut self, number: u64) -> Option<Op> {
@@ -164,7 +176,7 @@ impl Client {
     fn transfer(&mut self, number: u64) -> Option<Op> {
         let at = self.pick_active()?;
         let owner = uuid(number, self.prefix);
-        let customer = self.rng.percent(50).then(|| format!("customer-{number}"));
+        let customer = self.rng.percent(70).then(|| customer(self.rng.next()));
         let change = Change::Transfer { owner, customer, if_match: self.version_of(at) };
         Some(Op::Change { at, number, change })
     }

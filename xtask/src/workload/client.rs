@@ -4,6 +4,7 @@
 use super::Stock;
 use super::counts::Counts;
 use super::known_reservation::{KnownReservation, Made, ReservationState, Shown};
+use super::limits::{check_refusal, is_limited};
 use super::op::{Acknowledged, Op, Reserve, own_item};
 use crate::clock::time_may_stand_still;
 use crate::http::{Answer, Connection, Request};
@@ -313,6 +314,7 @@ impl Client {
         if answer.status == 409
             && match answer.reason().as_str() {
                 "insufficient_inventory" => true,
+                "limit_exceeded" => self.limit_exceeded(reserve.lines.iter().map(|(sku, _)| *sku), answer)?,
                 "units_unavailable" => reserve.first_seat.is_some(),
                 _ => false,
             }
@@ -333,6 +335,17 @@ impl Client {
         self.known.push(known);
         self.touched.push(at);
         Ok(())
+    }
+
+    /// Whether a limit may refuse units of these items. Its refusal has to follow from what it says.
+    pub(super) fn limit_exceeded(
+        &mut self,
+        mut skus: impl Iterator<Item = usize>,
+        answer: &Answer,
+    ) -> Result<bool, String> {
+        self.counts.limit_exceeded += 1;
+        check_refusal(&answer.json())?;
+        Ok(skus.any(|sku| is_limited(&self.stock[sku])))
     }
 
     fn adjusted(&mut self, sku: usize, delta: i64, answer: &Answer) -> Result<(), String> {

@@ -77,6 +77,8 @@ counts! {
     refused: "refused",
     precondition_failed: "of them precondition_failed",
     payment_in_progress: "of them payment_in_progress",
+    limit_exceeded: "of them limit_exceeded",
+    customer_required: "of them customer_required",
     unanswered: "unanswered",
     outcome_unknown: "outcome_unknown",
     unavailable: "unavailable",

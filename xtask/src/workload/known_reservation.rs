@@ -216,7 +216,9 @@ impl KnownReservation {
         if !request.partial && shown.lines.len() != request.lines.len() {
             return Err(format!("{} of {} lines granted", shown.lines.len(), request.lines.len()));
         }
-        if shown.parties != (Parties { owner: request.owner(), customer: None, note: None }) {
+        if shown.parties
+            != (Parties { owner: request.owner(), customer: request.customer.clone(), note: None })
+        {
             return Err(format!("reserved for {:?}", shown.parties));
         }
         // The answer may be a replay after the deadline; then it shows the hold as it is now.

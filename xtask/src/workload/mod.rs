@@ -11,6 +11,7 @@ mod counts;
 mod failover_load;
 mod known_line;
 mod known_reservation;
+mod limits;
 mod op;
 mod operator;
 mod settle;
@@ -52,6 +53,10 @@ const SCARCE: usize = 3;
 const SCARCE_UNITS: u64 = 400;
 const SEATS: u64 = 600;
 const PLENTY: usize = 4;
+/// The SKUs that [`limits`] are about. The first is of no other use, the last has units with ids.
+const DROP: &str = "drop";
+const PLENTY_LIMITED: &str = "plenty-0";
+const HALL: &str = "hall";
 const PLENTY_UNITS: u64 = 1_000_000_000;
 /// Long enough that a hold only falls due when it was meant to.
 const MAX_HOLD_SECONDS: u64 = 86_400;
@@ -70,15 +75,16 @@ impl Fleet {
         let counted = |sku, total| Stock { sku, total, seats: false };
         let scarce = (0..SCARCE).map(|n| counted(format!("scarce-{n}"), SCARCE_UNITS));
         let plenty = (0..PLENTY).map(|n| counted(format!("plenty-{n}"), PLENTY_UNITS));
-        let hall = Stock { sku: "hall".to_owned(), total: SEATS, seats: true };
-        let stock: Arc<[Stock]> = scarce.chain(plenty).chain([hall]).collect();
+        let hall = Stock { sku: HALL.to_owned(), total: SEATS, seats: true };
+        let drop = counted(DROP.to_owned(), PLENTY_UNITS);
+        let stock: Arc<[Stock]> = scarce.chain(plenty).chain([hall, drop]).collect();
         let mut rng = Rng::new(seed);
         let clients =
             (0..clients).map(|_| Client::new(rng.next(), Arc::clone(&stock), short_holds)).collect();
         Self { stock, clients, operator: Operator::default() }
     }
 
-    /// Puts the stock there; once, before anything else.
+    /// Puts the stock and the limits there; once, before anything else.
     pub(crate) fn set_stock(&self, address: SocketAddr) -> Outcome<()> {
         let mut connection = Connection::open(address)?;
         let mut send = |method, path, body: serde_json::Value, status| {
@@ -98,7 +104,7 @@ impl Fleet {
                 send("PUT", path, body, 201)?;
             }
         }
-        Ok(())
+        limits::set(&mut connection)
     }
 
     /// One round of what an operator does, of items that no client asks for.

@@ -84,6 +84,7 @@ pub(super) struct Reserve {
     pub(super) basket: bool,
     pub(super) partial: bool,
     pub(super) ttl: u64,
+    pub(super) customer: Option<String>,
     /// (SKU, quantity), each SKU once.
     pub(super) lines: Vec<(usize, u64)>,
     /// Of units with ids: these, from this one on; or any.
@@ -160,7 +161,7 @@ impl Reserve {
     pub(super) fn request(&self, stock: &[Stock]) -> Request {
         let owner = self.owner();
         let fulfilment = if self.partial { "partial" } else { "all" };
-        let (path, body) = if self.basket {
+        let (path, mut body) = if self.basket {
             let lines: Vec<_> = self.lines.iter().map(|line| self.line(*line, stock)).collect();
             let body =
                 json!({"owner_id": owner, "lines": lines, "ttl_seconds": self.ttl, "fulfilment": fulfilment});
@@ -174,6 +175,9 @@ impl Reserve {
             let sku = sku.as_ref().and_then(Value::as_str).unwrap_or_default();
             (format!("/v1/inventory/{sku}/reserve"), body)
         };
+        if let Some(customer) = &self.customer {
+            body["customer_id"] = customer.as_str().into();
+        }
         let key = Some(uuid(self.client, self.number));
         Request { method: "POST", path, key, if_match: None, body: Some(body.to_string()) }
     }

@@ -8,6 +8,7 @@ use super::known_line::KnownLine;
 use super::known_reservation::{
     Deadline, KnownPayment, KnownReservation, Made, ReservationState, Shown, WindowState, millis,
 };
+use super::limits::needs_customer;
 use super::op::{Acknowledged, Confirm};
 use crate::clock::wall_millis;
 use crate::http::{Answer, Request};
@@ -84,6 +85,15 @@ impl Client {
             {
                 self.counts.refused += 1;
                 self.expired_by_now(at)
+            }
+            "limit_exceeded" if confirm.reacquire && answer.json()["reservation_expired"] == true => {
+                self.counts.refused += 1;
+                let skus: Vec<usize> = known.lines.iter().map(|line| line.sku).collect();
+                if self.limit_exceeded(skus.into_iter(), answer)? {
+                    self.expired_by_now(at)
+                } else {
+                    Err("no limit counts its units".to_owned())
+                }
             }
             "reservation_expired" if !confirm.reacquire => {
                 self.counts.refused += 1;
@@ -460,6 +470,23 @@ impl Client {
             (409, "reservation_cancelled") => {
                 matches!(state, ReservationState::Cancelled | ReservationState::Ended)
             }
+            (409, "limit_exceeded") => {
+                let skus = self.counted_anew(at, change);
+                return if self.limit_exceeded(skus.into_iter(), answer)? {
+                    Ok(())
+                } else {
+                    Err("no limit counts its units".to_owned())
+                };
+            }
+            (422, "customer_required") => {
+                let nobody = match change {
+                    Change::Transfer { customer, .. } => customer.is_none(),
+                    _ => known.parties.customer.is_none(),
+                };
+                let needs = self.counted_anew(at, change).iter().any(|sku| needs_customer(&self.stock[*sku]));
+                self.counts.customer_required += 1;
+                nobody && needs
+            }
             (409, "insufficient_inventory") => wants_more(&known.lines, change),
             (409, "units_unavailable") => match change {
                 Change::Amend(Amend { lines: Some(lines), .. }) => {
@@ -484,6 +511,17 @@ impl Client {
             _ => false,
         };
         if follows { Ok(()) } else { Err(format!("a refusal that does not follow from {known:?}")) }
+    }
+
+    /// The items of which a change adds units, or lets units count for somebody else.
+    fn counted_anew(&self, at: usize, change: &Change) -> Vec<usize> {
+        let lines = |at: usize| self.known[at].lines.iter().map(|line| line.sku);
+        match change {
+            Change::Amend(amend) => amend.lines.iter().flatten().map(|line| line.sku).collect(),
+            Change::Transfer { .. } => lines(at).collect(),
+            Change::Merge { from, .. } => from.iter().flat_map(|source| lines(*source)).collect(),
+            _ => Vec::new(),
+        }
     }
 
     fn refused_under_payment(&mut self) {

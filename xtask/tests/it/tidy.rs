@@ -29,12 +29,17 @@ fn arrows_go_one_way() {
     assert_eq!(own("store"), ["domain"]);
     assert_eq!(own("embedded"), ["domain", "store"]);
     assert_eq!(own("sql"), ["domain", "store"]);
+    assert_eq!(own("gate"), ["domain", "store"]);
+    assert_eq!(own("relay"), ["api", "domain", "service", "store"]);
     assert_eq!(own("sim"), ["domain", "embedded", "store"]);
     assert_eq!(own("service"), ["domain"]);
     assert_eq!(own("api"), ["domain", "service", "store"]);
-    assert_eq!(own("config"), ["domain", "embedded", "service", "sql"]);
+    assert_eq!(own("config"), ["domain", "embedded", "gate", "relay", "service", "sql"]);
     assert_eq!(own("cli"), ["api", "config", "domain", "embedded", "sim", "sql", "store"]);
-    assert_eq!(own("server"), ["api", "cli", "config", "domain", "embedded", "service", "sql", "store"]);
+    assert_eq!(
+        own("server"),
+        ["api", "cli", "config", "domain", "embedded", "gate", "relay", "service", "sql", "store"]
+    );
 }
 
 #[test]

@@ -197,6 +197,7 @@ impl Checker {
         let same = match (&durable, found) {
             (Some(QueryResult::Reservation(one)), QueryResult::Reservation(other)) => one == other,
             (Some(QueryResult::Items(one)), QueryResult::Items(other)) => one == other,
+            (Some(QueryResult::LimitUsage(one)), QueryResult::LimitUsage(other)) => one == other,
             _ => false,
         };
         if same { Ok(()) } else { broken("S2", format!("found {found:?}\n durable is {durable:?}")) }

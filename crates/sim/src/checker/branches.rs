@@ -3,8 +3,10 @@
 use super::Checker;
 use crate::counters::{Count, Counters};
 use stockhold_domain::{
-    Command, CommandKind, Disposition, Hold, HoldChange, Outcome, PaymentState, Rejection, Reply,
+    Command, CommandKind, Disposition, Event, Hold, HoldChange, ItemKey, Limit, Line, Outcome, PaymentState,
+    Rejection, Reply, Transition,
 };
+use stockhold_store::model::NaiveState;
 
 impl Checker {
     /// Counts a change of a reservation. `before` is the reservation before it.
@@ -141,6 +143,61 @@ pub(super) fn count_outcome(command: &Command, outcome: &Outcome, counters: &mut
     }
 }
 
+/// Counts a change of a limit. `state` is that before it.
+pub(super) fn count_limit(state: &NaiveState, limit: &Limit, counters: &mut Counters) {
+    let before = state.limits.get(&limit.id);
+    let old = before.and_then(|before| before.terms.as_deref());
+    let count = match (old, &limit.terms) {
+        (_, None) => Count::LimitDeleted,
+        (None, Some(_)) if before.is_some() => Count::LimitSetAgain,
+        (None, Some(_)) => Count::LimitSet,
+        (Some(_), Some(_)) if limit.generation == limit.version => Count::LimitGeneration,
+        (Some(old), Some(new)) if old.limit > new.limit => {
+            let mut used = state.counters.of_limit(limit, None).map(|(_, counter)| counter.used(new.counts));
+            counters.more(Count::LimitBelowUse, used.any(|used| used > new.limit).into());
+            Count::LimitLowered
+        }
+        (Some(old), Some(new)) if old.limit < new.limit => Count::LimitRaised,
+        (Some(_), Some(_)) => Count::LimitCountsOther,
+    };
+    counters.one(count);
+}
+
+/// Counts what limits did to a command: what was expired for them, and what they took from a partial request. `state` is that after
+/// its events.
+pub(super) fn count_limited(
+    state: &NaiveState,
+    command: &Command,
+    outcome: &Outcome,
+    own: &[Event],
+    counters: &mut Counters,
+) {
+    if let Outcome::Refused(Rejection::NotReacquired { refusal, .. }) = outcome {
+        let by_limit = matches!(**refusal, Rejection::LimitExceeded(_));
+        counters.more(Count::LateConfirmOverLimit, by_limit.into());
+    }
+    let by_limit = matches!(outcome, Outcome::Refused(Rejection::LimitExceeded(_)));
+    for event in own {
+        let Transition::Hold { change, hold, .. } = &event.transition else { continue };
+        match (command, change) {
+            (Command::Reserve(reserve), HoldChange::Expired) => {
+                // Reservations of other items are only expired because they count for a limit.
+                let is_asked = |item: &ItemKey| reserve.basket.lines().iter().any(|line| line.item == *item);
+                let for_limit = by_limit || !hold.lines.iter().any(|line| is_asked(&line.item));
+                counters.more(Count::ExpiredForLimit, for_limit.into());
+            }
+            (Command::Reserve(_), HoldChange::Created) => {
+                let clipped = |line: &Line| {
+                    let left = state.items.get(&line.item).is_some_and(|item| item.available() > 0);
+                    line.quantity < line.requested && line.units.is_none() && left
+                };
+                counters.more(Count::ClippedByLimit, hold.lines.iter().any(clipped).into());
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The counter of an outcome.
 fn branch(outcome: &Outcome) -> Count {
     match outcome {
@@ -166,6 +223,9 @@ fn branch(outcome: &Outcome) -> Count {
             Rejection::FulfilExceedsSold { .. } => Count::FulfilExceeds,
             Rejection::ReservationNotConfirmed(_) => Count::NotConfirmed,
             Rejection::NotReacquired { .. } => Count::NotReacquired,
+            Rejection::LimitExceeded(_) => Count::LimitExceeded,
+            Rejection::CustomerRequired { .. } => Count::CustomerRequired,
+            Rejection::UnknownLimit(_) => Count::UnknownLimit,
             _ => Count::Refused,
         },
     }
@@ -177,7 +237,9 @@ fn refused(kind: CommandKind, rejection: &Rejection) -> Option<Count> {
         (CommandKind::Amend, Rejection::InsufficientInventory(_) | Rejection::UnitsUnavailable(_)) => {
             Count::AmendShort
         }
+        (CommandKind::Amend, Rejection::LimitExceeded(_)) => Count::AmendOverLimit,
         (CommandKind::Amend, _) => Count::AmendRefused,
+        (CommandKind::Transfer | CommandKind::Merge, Rejection::LimitExceeded(_)) => Count::MoveOverLimit,
         (CommandKind::Transfer, _) => Count::TransferRefused,
         (CommandKind::Split, _) => Count::SplitRefused,
         (CommandKind::Merge, _) => Count::MergeRefused,

@@ -4,18 +4,21 @@
 use super::{Checked, broken};
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    Command, Disposition, Envelope, Event, Hold, HoldChange, ItemKey, Label, LineChange, MovedUnits, Outcome,
-    Return, StockChange, Transition,
+    Command, Disposition, Envelope, Event, EventId, Hold, HoldChange, ItemKey, Label, LineChange, MovedUnits,
+    Outcome, Return, SetUnitPool, StockChange, Transition,
 };
 
 /// The quantity of each item that moves, and the units with their versions.
 type Moved = BTreeMap<ItemKey, (i128, BTreeMap<Label, u64>)>;
 
-/// Checks that the events of a command, apart from the holds that it expired first, are those that its effect needs.
+/// Checks that the events of a command, apart from the holds that it expired and the pools that it released first, are those that its
+/// effect needs.
 pub(super) fn check(envelope: &Envelope, outcome: &Outcome, own: &[Event]) -> Checked {
     let command = &envelope.command;
-    let expired = own.iter().take_while(|event| matches!(change(event), Some((HoldChange::Expired, _))));
-    let effect = &own[expired.count()..];
+    let is_due = |event: &&Event| {
+        matches!(change(event), Some((HoldChange::Expired, _))) || pool_released(event).is_some()
+    };
+    let effect = &own[own.iter().take_while(is_due).count()..];
     if effect.is_empty() {
         let needs_event = matches!(
             command,
@@ -44,16 +47,62 @@ pub(super) fn check(envelope: &Envelope, outcome: &Outcome, own: &[Event]) -> Ch
         (Command::Return(command), [returned, losses @ ..]) if is_of(returned, command.id) => {
             written_off(command, returned, losses)
         }
+        // The time of a pool may have come when it is set.
+        (Command::SetPool(set), [one, released @ ..])
+            if is_effect(command, one)
+                && released.iter().all(|event| pool_released(event) == Some(&set.item)) =>
+        {
+            Ok(())
+        }
+        // The free units of a pool leave it when it is deleted.
+        (Command::DeletePool(delete), [one, emptied @ ..])
+            if is_effect(command, one)
+                && emptied.iter().all(|event| pool_released(event) == Some(&delete.item)) =>
+        {
+            Ok(())
+        }
+        // Units create the pool that they are put into.
+        (Command::SetUnitPool(set), [declared, moved])
+            if is_pool_set(declared, set) && is_effect(command, moved) =>
+        {
+            Ok(())
+        }
+        (Command::SetUnitPool(set), [declared]) if is_pool_set(declared, set) => Ok(()),
         (command, [one]) if is_effect(command, one) => Ok(()),
         _ => broken("S12", format!("{command:?} made {effect:?}")),
     }
+}
+
+/// The item of the event, if a pool was released by it, or a released pool lost free units.
+pub(super) fn pool_released(event: &Event) -> Option<&ItemKey> {
+    match &event.transition {
+        Transition::Stock { change: StockChange::PoolReleased { .. }, item } => Some(&item.key),
+        Transition::Stock { change: StockChange::UnitsPooled { pool: None, .. }, item }
+            if event.id == EventId::of_pool_release(event.at, &item.key, item.version) =>
+        {
+            Some(&item.key)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the event sets the pool that units are put into.
+fn is_pool_set(event: &Event, set: &SetUnitPool) -> bool {
+    matches!(
+        &event.transition,
+        Transition::Stock { change: StockChange::PoolSet { pool }, item }
+            if set.puts_in && *pool == set.pool && item.key == set.item
+    )
 }
 
 /// The change of a reservation, and the reservation after it.
 fn change(event: &Event) -> Option<(&HoldChange, &Hold)> {
     match &event.transition {
         Transition::Hold { change, hold, .. } => Some((change, hold)),
-        Transition::Stock { .. } | Transition::Sale { .. } | Transition::Record { .. } => None,
+        Transition::Stock { .. }
+        | Transition::Sale { .. }
+        | Transition::Limit { .. }
+        | Transition::Record { .. } => None,
     }
 }
 
@@ -89,6 +138,9 @@ fn is_effect(command: &Command, event: &Event) -> bool {
                     | (Command::DeleteItem(_), StockChange::Deleted)
                     | (Command::AddUnits(_), StockChange::UnitsAdded(_))
                     | (Command::RetireUnit(_), StockChange::UnitsRetired(_))
+                    | (Command::SetPool(_), StockChange::PoolSet { .. })
+                    | (Command::DeletePool(_), StockChange::PoolDeleted { .. })
+                    | (Command::SetUnitPool(_), StockChange::UnitsPooled { .. })
             );
             fits && command.changed_item() == Some(&item.key)
         }
@@ -98,7 +150,17 @@ fn is_effect(command: &Command, event: &Event) -> bool {
         (Command::SetRecord(set), Transition::Record { record, .. }) => {
             (&set.key, &set.value) == (&record.key, &record.value)
         }
-        (_, Transition::Sale { .. } | Transition::Record { .. }) => false,
+        (Command::SetLimit(set), Transition::Limit { limit }) => {
+            // Items and channels are sets, and a limit has them in order.
+            let mut asked = set.terms.clone();
+            asked.targets.sort();
+            asked.channels.sort();
+            set.id == limit.id && limit.terms.as_deref() == Some(&asked)
+        }
+        (Command::DeleteLimit(delete), Transition::Limit { limit }) => {
+            delete.id == limit.id && limit.terms.is_none()
+        }
+        (_, Transition::Sale { .. } | Transition::Limit { .. } | Transition::Record { .. }) => false,
     }
 }
 
@@ -215,7 +277,13 @@ fn written_off(command: &Return, returned: &Event, losses: &[Event]) -> Checked 
                     line.units.is_none() && *delta == -i64::from(moved.quantity)
                 }
                 StockChange::UnitsRetired(ids) => line.units.is_some() && **ids == *units(),
-                StockChange::Set | StockChange::UnitsAdded(_) | StockChange::Deleted => false,
+                StockChange::Set
+                | StockChange::UnitsAdded(_)
+                | StockChange::Deleted
+                | StockChange::PoolSet { .. }
+                | StockChange::PoolDeleted { .. }
+                | StockChange::PoolReleased { .. }
+                | StockChange::UnitsPooled { .. } => false,
             }
     };
     if losses.len() == lost.len() && losses.iter().zip(&lost).all(is_loss) {

@@ -1,11 +1,11 @@
 //! Checks each durable commit against the model and against the events before it.
 
-use super::{AUDIT_EVERY, Checked, Checker, branches, broken, command_checks, event_checks};
+use super::{AUDIT_EVERY, Checked, Checker, branches, broken, command_checks, event_checks, limit_answers};
 use crate::counters::{Count, Counters};
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Label, Outcome, Pool,
-    Rejection, Reply, State, Status, StockChange, Transition, Unit, UnitMove, limits, moved,
+    Command, Envelope, Event, Hold, HoldChange, Instant, KeyRecord, KeyTarget, Label, Outcome, Rejection,
+    Reply, State, Status, StockChange, Transition, Unit, UnitIndex, UnitMove, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decision, TraceEntry};
 use stockhold_store::model::{holds_agree, outcomes_agree};
@@ -34,11 +34,19 @@ impl Rest {
     }
 
     fn expire(&mut self, hold: &Hold) -> Checked {
+        self.release_pool()?;
+        self.expired_weight += hold.lines.iter().map(|line| 1 + line.units().len() as u64).sum::<u64>();
+        Ok(())
+    }
+}
+
+impl Rest {
+    /// A released pool counts like an expired hold.
+    fn release_pool(&mut self) -> Checked {
         if self.is_full() {
             return broken("2.3", format!("a batch expired more than {} holds", self.expired));
         }
         self.expired += 1;
-        self.expired_weight += hold.lines.iter().map(|line| 1 + line.units().len() as u64).sum::<u64>();
         Ok(())
     }
 }
@@ -118,6 +126,7 @@ impl Checker {
             own.push(event);
         }
         command_checks::check(&envelope, &outcome, &own)?;
+        limit_answers::check(&self.fold, &envelope.command, &outcome, &own, now)?;
         match (&outcome, &envelope.command) {
             (Outcome::Later, _) => self.put_off(&own, now, rest, counters),
             (_, Command::Sweep) => self.swept(&own, &outcome, now, rest),
@@ -157,7 +166,7 @@ impl Checker {
         if !self.event_ids.insert(event.id) {
             return broken("S12", format!("its id was used before: {event:?}"));
         }
-        if let Transition::Hold { change, hold, figures } = &event.transition {
+        if let Transition::Hold { change, hold, figures, limits } = &event.transition {
             let by = envelope.fresh.event;
             for (n, (line, figures)) in hold.lines.iter().zip(figures).enumerate() {
                 if line.units.is_none() && line.sequence == figures.sequence {
@@ -170,9 +179,11 @@ impl Checker {
             }
             // A command that comes too late always expires its own hold.
             let counts = match &envelope.command {
-                Command::Reserve(_) | Command::DeleteItem(_) | Command::RetireUnit(_) | Command::Sweep => {
-                    true
-                }
+                Command::Reserve(_)
+                | Command::DeleteItem(_)
+                | Command::RetireUnit(_)
+                | Command::SetUnitPool(_)
+                | Command::Sweep => true,
                 Command::Amend(_) | Command::Confirm(_) => envelope.command.reservation() != Some(hold.id),
                 _ => false,
             };
@@ -181,6 +192,8 @@ impl Checker {
             }
             let before = self.fold.holds.get(&hold.id).cloned();
             self.count(change, before.as_ref(), hold, &envelope.command, counters);
+            let overridden = limits.as_ref().is_some_and(|limits| !limits.overridden.is_empty());
+            counters.more(Count::LimitsOverridden, overridden.into());
             self.promise(change, hold);
         }
         if let Transition::Stock { change, item } = &event.transition {
@@ -195,8 +208,16 @@ impl Checker {
                     counters.one(Count::ItemDeleted);
                     self.retired.insert((item.key.clone(), None));
                 }
-                StockChange::Set | StockChange::Adjusted { .. } => {}
+                StockChange::Set
+                | StockChange::Adjusted { .. }
+                | StockChange::PoolSet { .. }
+                | StockChange::PoolDeleted { .. }
+                | StockChange::UnitsPooled { .. } => {}
+                StockChange::PoolReleased { .. } => rest.release_pool()?,
             }
+        }
+        if let Transition::Limit { limit } = &event.transition {
+            branches::count_limit(&self.fold, limit, counters);
         }
         if let Transition::Record { record, .. } = &event.transition {
             counters.one(if record.value.is_some() { Count::RecordPut } else { Count::RecordDeleted });
@@ -214,6 +235,9 @@ impl Checker {
         for event in own {
             match &event.transition {
                 Transition::Hold { change: HoldChange::Expired, hold, .. } => self.model.expire(hold.id, now),
+                Transition::Stock { item, .. } if command_checks::pool_released(event).is_some() => {
+                    self.model.release_due(&item.key, now);
+                }
                 _ => return broken("2.3", format!("done by what was put off: {event:?}")),
             }
         }
@@ -223,7 +247,9 @@ impl Checker {
     /// A sweep expires the earliest deadlines first, until none is due or the batch is full.
     fn swept(&mut self, own: &[Event], outcome: &Outcome, now: Instant, rest: &Rest) -> Checked {
         let mut latest = None;
-        for event in own {
+        let is_expiry = |event: &&Event| command_checks::pool_released(event).is_none();
+        let (expiries, of_pools) = own.split_at(own.iter().take_while(is_expiry).count());
+        for event in expiries {
             let Transition::Hold { change: HoldChange::Expired, hold, .. } = &event.transition else {
                 return broken("2.3", format!("done by a sweep: {event:?}"));
             };
@@ -234,13 +260,23 @@ impl Checker {
             latest = place;
             self.model.expire(hold.id, now);
         }
+        let mut items = BTreeSet::new();
+        for event in of_pools {
+            let Some(key) = command_checks::pool_released(event) else {
+                return broken("2.3", format!("done by a sweep: {event:?}"));
+            };
+            self.model.release_due(key, now);
+            items.insert(key);
+        }
         let due = self.model.holds().iter().filter(|hold| hold.status == Status::Active && hold.is_due(now));
-        let left = due.count();
+        let is_due = |item: &stockhold_domain::Item| item.pools.release_due_at().is_some_and(|at| at <= now);
+        let left = due.count() + self.fold.items.values().filter(|item| is_due(item)).count();
         if left > 0 && !rest.is_full() {
             return broken("L1", format!("a sweep left {left} that are due"));
         }
-        let expired = u32::try_from(own.len()).unwrap_or(u32::MAX);
-        if *outcome != Outcome::Done(Reply::Swept { expired }) {
+        let count = |events: usize| u32::try_from(events).unwrap_or(u32::MAX);
+        let (expired, released) = (count(expiries.len()), count(items.len()));
+        if *outcome != Outcome::Done(Reply::Swept { expired, released }) {
             return broken("2.3", format!("a sweep of {expired}: {outcome:?}"));
         }
         Ok(())
@@ -273,6 +309,7 @@ impl Checker {
             );
         }
         branches::count_outcome(&envelope.command, outcome, counters);
+        branches::count_limited(&self.fold, &envelope.command, outcome, own, counters);
         match (outcome, key) {
             (Outcome::Replayed(_), Some(key)) => {
                 // The model finds keys by the same digests. So the principal and the request are compared once more.
@@ -302,7 +339,11 @@ impl Checker {
                     (Reply::Item { item, .. }, _) => KeyTarget::Item(item.key.clone()),
                     (Reply::Record(record), _) => KeyTarget::Record(record.key.clone()),
                     (
-                        Reply::ItemDeleted | Reply::Units { .. } | Reply::Sale { .. } | Reply::Swept { .. },
+                        Reply::ItemDeleted
+                        | Reply::Units { .. }
+                        | Reply::Limit { .. }
+                        | Reply::Sale { .. }
+                        | Reply::Swept { .. },
                         _,
                     ) => return Ok(()),
                 };
@@ -337,6 +378,7 @@ impl Checker {
         let mut items = BTreeSet::new();
         let mut holds = BTreeSet::new();
         let mut records = BTreeSet::new();
+        let mut limits = BTreeSet::new();
         for event in events {
             match &event.transition {
                 Transition::Hold { hold, .. } => {
@@ -347,6 +389,9 @@ impl Checker {
                     items.insert(&item.key);
                 }
                 Transition::Sale { .. } => {}
+                Transition::Limit { limit } => {
+                    limits.insert(&limit.id);
+                }
                 Transition::Record { record, .. } => {
                     records.insert(&record.key);
                 }
@@ -359,13 +404,23 @@ impl Checker {
                 return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {there:?}"));
             }
         }
+        for id in limits {
+            let (expected, got) = (self.model.limit(id), self.fold.limits.get(id));
+            if expected.as_ref() != got {
+                return broken("the model", format!("{id:?}:\n expected {expected:?}\n got      {got:?}"));
+            }
+        }
         for key in items {
             let (expected, got) = (self.model.item(key), self.fold.items.get(key));
             if expected.as_ref() != got {
                 return broken("the model", format!("{key:?}:\n expected {expected:?}\n got      {got:?}"));
             }
-            let stand = |unit: &Unit| (unit.id.clone(), unit.place.clone(), unit.status, unit.version);
-            let got: Vec<_> = self.fold.pools.get(key).into_iter().flat_map(Pool::iter).map(stand).collect();
+            let stand = |unit: &Unit| {
+                let Unit { id, place, status, version, pool } = unit.clone();
+                (id, place, status, version, pool)
+            };
+            let got: Vec<_> =
+                self.fold.unit_indexes.get(key).into_iter().flat_map(UnitIndex::iter).map(stand).collect();
             let expected = self.model.units(key);
             if expected != got {
                 return broken(
@@ -390,6 +445,7 @@ impl Checker {
             Query::Items(keys) => {
                 QueryResult::Items(keys.iter().map(|key| self.fold.items.get(key).cloned()).collect())
             }
+            Query::LimitUsage(request) => QueryResult::LimitUsage(limit_answers::usage(&self.fold, request)),
             _ => return,
         };
         self.found.insert(ticket, found);
@@ -407,6 +463,7 @@ mod tests {
     fn hold(units: u32) -> Hold {
         let unit = |number: u32| LineUnit {
             id: label(&number.to_string()),
+            pool: None,
             version: 2,
             fulfilled: false,
             returned: false,

@@ -3,7 +3,7 @@
 use super::hold_checks::HoldTransition;
 use super::{Checked, broken};
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Event, Hold, HoldChange, Label, Line, LineChange, LineUnit, MovedUnits};
+use stockhold_domain::{Event, Hold, HoldChange, Label, Line, LineChange, LineDetails, LineUnit, MovedUnits};
 
 /// Checks the lines of a new reservation.
 pub(super) fn check_new(event: &Event, hold: &Hold) -> Checked {
@@ -52,7 +52,9 @@ pub(super) fn check(transition: &HoldTransition<'_>) -> Checked {
             _ if is_moved => Some(turned(old)),
             _ => Some(old.clone()),
         };
-        let is_expected = expected.is_some_and(|line| Line { sequence: new.sequence, ..line } == *new);
+        // What limits count of a line is checked with the limits.
+        let is_expected = expected
+            .is_some_and(|line| uncounted(&Line { sequence: new.sequence, ..line }) == uncounted(new));
         if !is_expected {
             return transition.broken("S2", "a line is not what the change makes of it");
         }
@@ -66,6 +68,14 @@ pub(super) fn check(transition: &HoldTransition<'_>) -> Checked {
         }
         _ => Ok(()),
     }
+}
+
+/// A line without what limits count of it. Units that come back leave a pool that was released: the model says which, so pools of units
+/// are left out.
+fn uncounted(line: &Line) -> Line {
+    let line = with_units(line, |_, unit| unit.pool = None);
+    let details = LineDetails { counted: Vec::new(), ..line.details().clone() };
+    Line { details: (details != LineDetails::default()).then(|| details.into()), ..line }
 }
 
 /// Whether a line has at least one unit, at most those that were requested, and as many units with ids as it counts.
@@ -154,7 +164,36 @@ fn returned(line: &Line, moved: Option<&MovedUnits>, from_buyers: Option<u32>) -
         }
     });
     let (fulfilled, returned) = (line.fulfilled - from_buyers, line.returned + moved.quantity);
-    Some(Line { fulfilled, returned, ..line })
+    let details = if line.units.is_some() {
+        draws_of_units(&line)
+    } else {
+        with_draws(&line, line.quantity - returned)
+    };
+    Some(Line { fulfilled, returned, details, ..line })
+}
+
+/// The details of a line by its units that were not returned.
+fn draws_of_units(line: &Line) -> Option<Box<LineDetails>> {
+    let mut details = line.details().clone();
+    for draw in &mut details.draws {
+        let units =
+            line.units().iter().filter(|unit| !unit.returned && unit.pool.as_ref() == Some(&draw.pool));
+        draw.units = u32::try_from(units.count()).unwrap_or(u32::MAX);
+    }
+    details.draws.retain(|draw| draw.units > 0);
+    (details != LineDetails::default()).then(|| Box::new(details))
+}
+
+/// The details of a line of which so many units are left: general stock leaves it first, then the last pools.
+fn with_draws(line: &Line, left: u32) -> Option<Box<LineDetails>> {
+    let mut details = line.details().clone();
+    let mut left = left;
+    for draw in &mut details.draws {
+        draw.units = draw.units.min(left);
+        left -= draw.units;
+    }
+    details.draws.retain(|draw| draw.units > 0);
+    (details != LineDetails::default()).then(|| Box::new(details))
 }
 
 /// Checks lines that an amend, a split or a merge changed.
@@ -223,11 +262,12 @@ fn follows(old: Option<&Line>, line: &Line, change: &LineChange) -> bool {
     let given_back: Vec<LineUnit> = was
         .iter()
         .filter(|unit| !stays.contains(&unit.id))
-        .map(|unit| LineUnit { version: unit.version + 1, ..unit.clone() })
+        .map(|unit| LineUnit { version: unit.version + 1, pool: None, ..unit.clone() })
         .collect();
+    let released = change.released.iter().map(|unit| LineUnit { pool: None, ..unit.clone() });
     let known: BTreeMap<&Label, &LineUnit> = was.iter().map(|unit| (&unit.id, unit)).collect();
     is_there
         && kept.iter().all(|unit| known.get(&unit.id) == Some(&unit))
         && gained.iter().all(|unit| !known.contains_key(&unit.id) && !unit.fulfilled && !unit.returned)
-        && *change.released == *given_back
+        && released.eq(given_back)
 }

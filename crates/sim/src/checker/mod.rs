@@ -14,6 +14,8 @@ mod command_checks;
 mod counter_checks;
 mod event_checks;
 mod hold_checks;
+mod limit_answers;
+mod limit_checks;
 mod line_checks;
 
 pub(crate) use answers::{Condition, SentRequest};

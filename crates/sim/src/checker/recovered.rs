@@ -16,7 +16,7 @@ impl Checker {
                 return broken("S12", format!("{key:?}:\n durable {item:?}\n found   {found:?}"));
             }
         }
-        for (key, units) in &self.fold.pools {
+        for (key, units) in &self.fold.unit_indexes {
             let found = machine.units(key);
             if found != Some(units) && !(units.is_empty() && found.is_none()) {
                 return broken("S12", format!("units of {key:?}:\n durable {units:?}\n found   {found:?}"));
@@ -40,6 +40,11 @@ impl Checker {
                 return broken("S6", format!("a key:\n durable {record:?}\n found   {found:?}"));
             }
         }
+        let durable = (self.fold.limits.iter().cloned().collect(), self.fold.counters.iter().collect());
+        let found = machine.limits();
+        if found != durable {
+            return broken("S12", format!("limits:\n durable {durable:?}\n found   {found:?}"));
+        }
         let places = self.fold.items.keys().map(|key| Some(key.location()));
         for place in places.chain([None]) {
             let paused = self.fold.paused.iter().any(|scope| scope.as_ref().map(Label::as_str) == place);
@@ -48,7 +53,8 @@ impl Checker {
             }
         }
         let active = self.fold.holds.values().filter(|hold| hold.status == Status::Active);
-        let due = active.map(|hold| hold.expires_at).min();
+        let releases = self.fold.items.values().filter_map(|item| item.pools.release_due_at());
+        let due = active.map(|hold| hold.expires_at).chain(releases).min();
         if machine.next_due() != due {
             return broken("L1", format!("due first: durable {due:?}, found {:?}", machine.next_due()));
         }

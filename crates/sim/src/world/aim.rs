@@ -2,6 +2,7 @@
 //! reservation has. Most commands are therefore completed from the durable state when they are sent.
 
 use super::World;
+use super::aim_limits::{aim_customer, aim_override, aim_reserve};
 use stockhold_domain::{
     Amend, Basket, ClosePayment, Command, Confirm, Hold, IfExpired, Label, Line, Merge, OpenPayment, Patch,
     Precondition, RequestedLine, ReservationId, ReturnFrom, SaleSelection, SetStock, ShelfCount, Split,
@@ -29,12 +30,14 @@ impl World {
             return;
         }
         let random = &mut random;
+        aim_override(command, random);
         match command {
             Command::Confirm(confirm) => self.aim_confirm(confirm, random),
             Command::Release(release) => self.aim_at_active(&mut release.id, None, random),
             Command::Extend(extend) => self.aim_at_active(&mut extend.id, None, random),
             Command::Transfer(transfer) => {
                 self.aim_at_active(&mut transfer.id, transfer.expected.as_mut(), random);
+                aim_customer(transfer, random);
             }
             Command::Amend(amend) => self.aim_amend(amend, random),
             Command::Split(split) => self.aim_split(split, random),
@@ -61,12 +64,17 @@ impl World {
                 }
             }
             Command::SetStock(set) => self.count_shelf(set, random),
-            Command::Reserve(_)
-            | Command::AdjustStock(_)
+            Command::Reserve(reserve) => aim_reserve(reserve, random),
+            Command::SetLimit(set) => self.aim_limit(set, random),
+            Command::DeleteLimit(delete) => self.aim_delete_limit(delete, random),
+            Command::AdjustStock(_)
             | Command::DeleteItem(_)
             | Command::AddUnits(_)
             | Command::RetireUnit(_)
             | Command::SetSale(_)
+            | Command::SetPool(_)
+            | Command::DeletePool(_)
+            | Command::SetUnitPool(_)
             | Command::Sweep
             | Command::SetRecord(_) => {}
         }

@@ -7,8 +7,8 @@ use crate::flaw::Flaw;
 use crate::step::OpRequest;
 use stockhold_domain::{Command, Envelope, Instant};
 use stockhold_embedded::stepped::TraceEntry;
-use stockhold_store::conformance::maker::{PRINCIPAL, reserve, reserve_for, set_stock};
-use stockhold_store::{Failure, Query, Request};
+use stockhold_store::conformance::maker::{PRINCIPAL, label, reserve, reserve_for, set_stock};
+use stockhold_store::{Failure, Query, Request, UsageRequest};
 
 /// Requests that may be retried: this many newest ones.
 const RECENT: usize = 12;
@@ -17,6 +17,8 @@ const RECENT: usize = 12;
 const OTHER: &str = "another";
 /// Most commands of one request that the notes show.
 const NOTED: usize = 10;
+/// Most subjects of a limit that one query asks for: more than there are.
+const SUBJECTS: usize = 100;
 
 /// A request that a caller sent.
 #[derive(Clone, Debug)]
@@ -83,12 +85,28 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, n: u8) {
+        if n % 8 == 4
+            && let Some(usage) = self.usage(n)
+        {
+            self.put(What::Query(usage));
+            return;
+        }
         let holds = self.context.holds();
         let query = match (usize::from(n) * 7).checked_rem(holds.len()) {
             Some(hold) if !n.is_multiple_of(4) => Query::Reservation(holds[hold]),
             _ => Query::Items(self.context.items().to_vec()),
         };
         self.put(What::Query(query));
+    }
+
+    /// A query of what a limit counts: of all subjects, or of one that is a customer in some histories.
+    fn usage(&self, n: u8) -> Option<Query> {
+        let limits = &self.checker.durable().limits;
+        let place = (usize::from(n) / 16).checked_rem(limits.iter().count())?;
+        let limit = limits.iter().nth(place)?;
+        let subject = n.is_multiple_of(16).then(|| label("ann"));
+        let request = UsageRequest { limit_id: limit.id.clone(), subject, after: None, limit: SUBJECTS };
+        Some(Query::LimitUsage(request))
     }
 
     pub(super) fn arrive(&mut self, n: u8) -> Checked {

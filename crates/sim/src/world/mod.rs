@@ -2,6 +2,7 @@
 //! and the callers. Everything follows from the seed and the steps. It checks nothing itself; the checker does.
 
 mod aim;
+mod aim_limits;
 mod callers;
 mod faults;
 mod settle;
@@ -338,5 +339,6 @@ fn start(writes: bool, flaw: Option<Flaw>) -> StartOptions {
         chunk_weight: if writes { CHUNK_WEIGHT } else { u64::MAX },
         run_keys: if writes { RUN_KEYS } else { usize::MAX },
         clamps_clock: flaw != Some(Flaw::IgnoresCommittedTimeAtStart),
+        loads_counters: flaw != Some(Flaw::ForgetsLimitCountersAtStart),
     }
 }

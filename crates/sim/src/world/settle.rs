@@ -96,6 +96,7 @@ impl World {
         let hold = self.succeeds(reserve_for(60, &[(item, 1)]), "reserve to amend")?;
         self.succeeds(amend(hold, &[(item, 3)]), "amend")?;
         let transfer = Transfer {
+            override_limits: false,
             id: hold,
             owner_id: Some(label("another")),
             customer_id: Patch::Keep,

@@ -3,7 +3,7 @@
 use stockhold_sim::{Count, Flaw, STEPS, broken_history, fresh_seeds, history};
 
 /// Histories of a short run.
-const HISTORIES: u64 = 120;
+const HISTORIES: u64 = 180;
 /// Seeds within which each flaw has to be noticed.
 const CAUGHT_WITHIN: u64 = 20;
 /// The same for a flaw that shows only where a commit fails and its command is asked about before the restart.
@@ -62,6 +62,7 @@ fn wrong_events_are_noticed_by_the_checks_of_events() {
         (Flaw::ConfirmsReplaced, "S3: its status"),
         (Flaw::FulfilsUncounted, "S8: from Share"),
         (Flaw::WritesNothingOff, "S1: stock moved"),
+        (Flaw::ExpiryKeepsLimitCounters, "a limit: counters moved by {}"),
     ] {
         let found: Vec<String> = (0..CAUGHT_WITHIN)
             .filter_map(|seed| broken_history(flaw, seed, STEPS).err())

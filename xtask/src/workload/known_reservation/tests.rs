@@ -14,7 +14,7 @@ fn made_by() -> Made {
 
 fn reserve(sku: usize, quantity: u64, first_seat: Option<u64>) -> Reserve {
     let lines = vec![(sku, quantity)];
-    Reserve { client: 7, number: 1, basket: false, partial: false, ttl: 9, lines, first_seat }
+    Reserve { client: 7, number: 1, basket: false, partial: false, ttl: 9, customer: None, lines, first_seat }
 }
 
 fn answer(status: &str, second: u32, quantity: u64) -> Value {
