@@ -1,0 +1,133 @@
+//! Which events a sink gets.
+
+use stockhold_api::encode::CLOUD_EVENT_PREFIX;
+use stockhold_api::{EventType, EventTypes, InventoryEventType};
+use stockhold_domain::{Event, ItemKey, Scope, Transition};
+
+/// The types of the feed and the derived types that a sink gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeFilter {
+    feed: EventTypes,
+    inventory: [bool; InventoryEventType::ALL.len()],
+}
+
+impl TypeFilter {
+    /// Every type, also types that later versions add.
+    pub const ALL: Self = Self { feed: EventTypes::ALL, inventory: [true; InventoryEventType::ALL.len()] };
+
+    /// Reads names of types: `reservation.created`, `reservation.*`, and either with the prefix `stockhold.`. None is all.
+    pub fn parse(names: &[String]) -> Result<Self, String> {
+        if names.is_empty() {
+            return Ok(Self::ALL);
+        }
+        let mut filter =
+            Self { feed: EventTypes::default(), inventory: [false; InventoryEventType::ALL.len()] };
+        for name in names {
+            if !filter.add(name.strip_prefix(CLOUD_EVENT_PREFIX).unwrap_or(name)) {
+                let feed = EventType::ALL.iter().map(|kind| kind.name());
+                let inventory = InventoryEventType::ALL.iter().map(|kind| kind.name());
+                let known: Vec<_> = feed.chain(inventory).collect();
+                return Err(format!(
+                    "{name:?} is no type of events; there are {}, and patterns like \"reservation.*\"",
+                    known.join(", ")
+                ));
+            }
+        }
+        Ok(filter)
+    }
+
+    /// Adds the types of a name or of a pattern. Whether there are any.
+    fn add(&mut self, name: &str) -> bool {
+        let group = name.strip_suffix('*').filter(|group| group.ends_with('.'));
+        let is_named = |kind: &str| kind == name || group.is_some_and(|group| kind.starts_with(group));
+        let mut is_known = false;
+        for kind in EventType::ALL.iter().filter(|kind| is_named(kind.name())) {
+            self.feed.add(*kind);
+            is_known = true;
+        }
+        for (wanted, kind) in self.inventory.iter_mut().zip(InventoryEventType::ALL) {
+            if is_named(kind.name()) {
+                *wanted = true;
+                is_known = true;
+            }
+        }
+        is_known
+    }
+}
+
+/// Which events a sink gets. All conditions that are set apply together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// The types.
+    pub types: TypeFilter,
+    /// SKUs; empty for all.
+    pub skus: Vec<String>,
+    /// Locations; empty for all.
+    pub locations: Vec<String>,
+}
+
+impl EventFilter {
+    /// A filter that leaves nothing out.
+    pub const ALL: Self = Self { types: TypeFilter::ALL, skus: Vec::new(), locations: Vec::new() };
+
+    /// Whether the sink gets an event of the feed. Nobody gets those without a type.
+    pub(crate) fn has(&self, event: &Event) -> bool {
+        self.types.feed.has(event) && self.concerns(event)
+    }
+
+    /// Whether the sink gets derived events of this type about this item.
+    pub(crate) fn has_inventory(&self, kind: InventoryEventType, item: &ItemKey) -> bool {
+        let wanted = InventoryEventType::ALL.iter().zip(self.types.inventory);
+        wanted.into_iter().any(|(known, wanted)| *known == kind && wanted) && self.has_item(item)
+    }
+
+    /// Whether the sink gets derived events at all.
+    pub(crate) fn wants_inventory(&self) -> bool {
+        self.types.inventory.contains(&true)
+    }
+
+    fn concerns(&self, event: &Event) -> bool {
+        if self.skus.is_empty() && self.locations.is_empty() {
+            return true;
+        }
+        match &event.transition {
+            Transition::Hold { hold, .. } => hold.lines.iter().any(|line| self.has_item(&line.item)),
+            Transition::Stock { item, .. } => self.has_item(&item.key),
+            Transition::Sale { scope: Scope::Item(key), .. } => self.has_item(key),
+            // A pause of a location or of everything concerns all items there.
+            Transition::Sale { scope: Scope::Location(location), .. } => {
+                self.locations.is_empty() || self.locations.iter().any(|name| name == location.as_str())
+            }
+            Transition::Sale { scope: Scope::Everything, .. } => true,
+            Transition::Limit { .. } | Transition::Record { .. } => false,
+        }
+    }
+
+    /// Whether the item has one of the SKUs and one of the locations.
+    pub(crate) fn has_item(&self, key: &ItemKey) -> bool {
+        let has = |names: &[String], name: &str| names.is_empty() || names.iter().any(|one| one == name);
+        has(&self.skus, key.sku()) && has(&self.locations, key.location())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(names: &[&str]) -> Result<TypeFilter, String> {
+        TypeFilter::parse(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn types_are_named_with_and_without_the_prefix_and_by_pattern() {
+        assert_eq!(parse(&[]).unwrap(), TypeFilter::ALL);
+        assert_eq!(parse(&["reservation.created"]), parse(&["stockhold.reservation.created"]));
+        assert_ne!(parse(&["reservation.*"]), parse(&["reservation.created"]));
+        let inventory = parse(&["inventory.*"]).unwrap();
+        assert_eq!(inventory.feed, EventTypes::default());
+        assert_eq!(inventory.inventory, [true; 3]);
+        for wrong in ["reservation", "*", "reservation.*.x", "order.made", ""] {
+            assert!(parse(&[wrong]).unwrap_err().contains("there are reservation.created"), "{wrong}");
+        }
+    }
+}

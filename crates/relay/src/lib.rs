@@ -1,0 +1,26 @@
+//! Delivers the events of a store to other systems (*sinks*): files, brokers, caches.
+//!
+//! Each sink has a task (`runner`). It reads the feed from the sink's position, has it delivered, and moves the position once the sink
+//! has confirmed. So an event is delivered at least once, and never before its commit. A sink that is down delays itself alone.
+//!
+//! The position is in a record of the store (`lease`). The instance whose id is in the record serves the sink. Each change of a
+//! record names the version that it expects, so an instance that has lost a sink can't move its position.
+//!
+//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`.
+
+mod feed;
+mod filter;
+mod inventory;
+mod lease;
+mod message;
+mod options;
+mod records;
+mod relay;
+mod runner;
+mod sink;
+mod sinks;
+mod status;
+
+pub use filter::{EventFilter, TypeFilter};
+pub use options::{RelayOptions, SinkKind, SinkOptions, SinkStart};
+pub use relay::{Relay, SinkCommandError};

@@ -1,0 +1,90 @@
+//! What the relay is started with.
+
+use crate::filter::EventFilter;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What the relay is started with.
+#[derive(Clone, Debug)]
+pub struct RelayOptions {
+    /// The `source` of every event.
+    pub source: String,
+    /// The name of this instance. No two instances of a store have the same.
+    pub instance: String,
+    /// Whether other instances may serve the same store.
+    pub is_shared: bool,
+    /// The sinks.
+    pub sinks: Vec<SinkOptions>,
+}
+
+/// A sink.
+#[derive(Clone, Debug)]
+pub struct SinkOptions {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: SinkKind,
+    /// Which events it gets.
+    pub filter: EventFilter,
+    /// Where it begins if the store has no position of it.
+    pub start: SinkStart,
+}
+
+/// Where a new sink begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SinkStart {
+    /// At the first event that the store still has.
+    Beginning,
+    /// At the first event after its start.
+    #[default]
+    Now,
+}
+
+/// What a sink is. Addresses may have passwords, so they are not printed.
+#[derive(Clone)]
+pub enum SinkKind {
+    /// JSON lines in files of a directory.
+    File {
+        /// The directory.
+        path: PathBuf,
+        /// A file is not continued once it has so many bytes.
+        rotate_bytes: u64,
+    },
+    /// A stream of NATS `JetStream`.
+    Nats {
+        /// The address of a server.
+        url: String,
+        /// The name of the stream, for [`crate::Relay::init`].
+        stream: String,
+    },
+    /// A topic exchange of `RabbitMQ`.
+    RabbitMq {
+        /// The address of a server.
+        url: String,
+        /// The name of the exchange.
+        exchange: String,
+    },
+    /// Hashes in Redis with the availability of each item.
+    BrowseCache {
+        /// The address of a server.
+        url: String,
+    },
+}
+
+impl SinkKind {
+    /// Its name in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "file",
+            Self::Nats { .. } => "nats",
+            Self::RabbitMq { .. } => "rabbitmq",
+            Self::BrowseCache { .. } => "redis",
+        }
+    }
+}
+
+impl fmt::Debug for SinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

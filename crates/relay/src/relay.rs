@@ -1,0 +1,233 @@
+//! The relay: its thread, and what operators do with sinks.
+
+use crate::feed::{Feed, FeedRead};
+use crate::lease::RENEW_INTERVAL;
+use crate::options::RelayOptions;
+use crate::records::SinkRecords;
+use crate::runner::Runner;
+use crate::sinks;
+use crate::status::lag;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use stockhold_api::sink_record::{ReplayRange, SinkRecord, SinkState, SinkStatus, SkippedEvent};
+use stockhold_domain::{Instant, RecordChange};
+use stockhold_store::clock::Clock;
+use stockhold_store::ids::IdSource;
+use stockhold_store::{Failure, Store};
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+/// Tries of a change of a record that its holder changes at the same time.
+const TRIES: usize = 20;
+
+/// Delivers the events of a store to sinks, from a thread of its own.
+pub struct Relay {
+    options: Arc<RelayOptions>,
+    feed: Feed,
+    records: Arc<SinkRecords>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why a command of an operator was not done.
+#[derive(Debug)]
+pub enum SinkCommandError {
+    /// The store has no sink of this name, and none is configured here.
+    UnknownSink,
+    /// The sink is configured, so its position can't be forgotten.
+    InUse,
+    /// The position is not that of the event that the sink refuses. What it refuses, if anything.
+    NotRefused(Option<u64>),
+    /// No event that the sink has got is in the range. Which positions can be replayed from: the first and the last.
+    OutOfRange(u64, u64),
+    /// The other system can't be reached, or refuses.
+    SinkFailed(String),
+    /// The store did not answer.
+    Store(Failure),
+}
+
+impl From<Failure> for SinkCommandError {
+    fn from(failure: Failure) -> Self {
+        Self::Store(failure)
+    }
+}
+
+impl Relay {
+    /// Starts the relay. It has no thread if there are no sinks.
+    pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: RelayOptions) -> io::Result<Self> {
+        let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
+        let options = Arc::new(options);
+        let records = Arc::new(SinkRecords::new(Arc::clone(&store), clock, ids));
+        let (stop, stopped) = watch::channel(false);
+        let mut relay = Self { options, feed: Feed(store), records, stop, thread: None };
+        if !relay.options.sinks.is_empty() {
+            describe();
+            let runners = relay.runners(&stopped);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let work = move || {
+                let tasks = LocalSet::new();
+                let running: Vec<_> =
+                    runners.into_iter().map(|runner| tasks.spawn_local(runner.run())).collect();
+                tasks.block_on(&runtime, async {
+                    for task in running {
+                        if let Err(error) = task.await {
+                            tracing::error!(%error, "a sink ended");
+                        }
+                    }
+                });
+            };
+            relay.thread = Some(std::thread::Builder::new().name("relay".to_owned()).spawn(work)?);
+        }
+        Ok(relay)
+    }
+
+    fn runners(&self, stop: &watch::Receiver<bool>) -> Vec<Runner> {
+        let runner = |sink| Runner {
+            sink: sinks::sink(&self.options, sink, &self.feed.0),
+            options: sink.clone(),
+            source: self.options.source.as_str().into(),
+            instance: self.options.instance.as_str().into(),
+            is_shared: self.options.is_shared,
+            feed: self.feed.clone(),
+            records: Arc::clone(&self.records),
+            stop: stop.clone(),
+        };
+        self.options.sinks.iter().map(runner).collect()
+    }
+
+    /// All sinks: those that are configured here, and those that the store has a position of.
+    pub async fn statuses(&self) -> Result<Vec<SinkStatus>, Failure> {
+        let mut records: BTreeMap<_, _> = self.records.read_all().await?.into_iter().collect();
+        for sink in &self.options.sinks {
+            records
+                .entry(sink.name.clone())
+                .or_insert_with(|| SinkRecord { kind: sink.kind.name().to_owned(), ..SinkRecord::default() });
+        }
+        let now = self.records.clock.now();
+        let mut all = Vec::with_capacity(records.len());
+        for (name, mut record) in records {
+            let configured = self.options.sinks.iter().find(|sink| sink.name == name);
+            if configured.is_none() && !self.options.is_shared {
+                // The process that served it was killed, and this one does not.
+                (record.state, record.holder) = (SinkState::Standby, None);
+            }
+            let filter = configured.map(|sink| &sink.filter);
+            let lag = lag(&self.feed, record.position, filter, now).await?;
+            all.push(SinkStatus { name, record, lag_events: lag.events, lag_millis: lag.millis });
+        }
+        Ok(all)
+    }
+
+    /// Has a sink skip the event that it refuses.
+    pub async fn skip(&self, name: &str, position: u64) -> Result<(), SinkCommandError> {
+        self.change(name, RecordChange::SinkEventSkipped, |record| match &record.last_error {
+            Some(refused) if refused.position == position => {
+                record.skipped.push(SkippedEvent { event_id: refused.event_id.clone(), position });
+                Ok(())
+            }
+            other => Err(SinkCommandError::NotRefused(other.as_ref().map(|refused| refused.position))),
+        })
+        .await
+    }
+
+    /// Has a sink get the events from a position on again.
+    pub async fn replay(&self, name: &str, from: u64) -> Result<ReplayRange, SinkCommandError> {
+        let to = self.feed.newest().await?;
+        let first = match self.feed.after(0, 1).await? {
+            FeedRead::Events(_) => 1,
+            FeedRead::Archived(through) => through + 1,
+        };
+        self.change(name, RecordChange::Silent, |record| {
+            if from < first || from > record.position {
+                return Err(SinkCommandError::OutOfRange(first, record.position));
+            }
+            record.position = from - 1;
+            record.replays += 1;
+            record.replay_through = to;
+            record.skipped.clear();
+            Ok(())
+        })
+        .await?;
+        Ok(ReplayRange { from, to })
+    }
+
+    /// The position of the first event that was decided at this instant or later.
+    pub async fn position_at(&self, since: Instant) -> Result<u64, Failure> {
+        let (mut low, mut high) = (1, self.feed.newest().await? + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.feed.after(middle - 1, 1).await? {
+                FeedRead::Archived(through) => low = (through + 1).max(low + 1),
+                FeedRead::Events(rows) => match rows.first() {
+                    Some(row) if row.event.at < since => low = middle + 1,
+                    _ => high = middle,
+                },
+            }
+        }
+        Ok(low)
+    }
+
+    /// Forgets the position of a sink that is not configured any more.
+    pub async fn forget(&self, name: &str) -> Result<(), SinkCommandError> {
+        if self.options.sinks.iter().any(|sink| sink.name == name) {
+            return Err(SinkCommandError::InUse);
+        }
+        let (record, version) = self.records.read(name).await?.ok_or(SinkCommandError::UnknownSink)?;
+        if self.options.is_shared && record.holder.is_some() {
+            // A holder that lives writes the record in this time, and the version below is not the newest one any more.
+            tokio::time::sleep(RENEW_INTERVAL + RENEW_INTERVAL / 2).await;
+        }
+        match self.records.write(name, None, version, RecordChange::Silent).await? {
+            Some(_) => Ok(()),
+            None => Err(SinkCommandError::InUse),
+        }
+    }
+
+    /// Makes what a sink needs in the other system.
+    pub async fn init(&self, name: &str) -> Result<(), SinkCommandError> {
+        let options = self.options.sinks.iter().find(|sink| sink.name == name);
+        let options = options.ok_or(SinkCommandError::UnknownSink)?;
+        let mut sink = sinks::sink(&self.options, options, &self.feed.0);
+        sink.init().await.map_err(|error| SinkCommandError::SinkFailed(error.message))
+    }
+
+    async fn change(
+        &self,
+        name: &str,
+        change: RecordChange,
+        set: impl Fn(&mut SinkRecord) -> Result<(), SinkCommandError>,
+    ) -> Result<(), SinkCommandError> {
+        for _ in 0..TRIES {
+            let (mut record, version) =
+                self.records.read(name).await?.ok_or(SinkCommandError::UnknownSink)?;
+            set(&mut record)?;
+            if self.records.write(name, Some(&record), version, change).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(SinkCommandError::Store(Failure::Overloaded))
+    }
+}
+
+/// Ends the tasks and waits for them. Other instances can take the sinks at once then.
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the relay's thread panicked");
+        }
+    }
+}
+
+fn describe() {
+    metrics::describe_counter!("stockhold_relay_delivered_total", "Events that a sink has confirmed");
+    metrics::describe_gauge!(
+        "stockhold_relay_lag_events",
+        "Events of the feed that a sink of this instance has not got yet"
+    );
+    metrics::describe_counter!("stockhold_relay_failures_total", "Deliveries that a sink did not confirm");
+}

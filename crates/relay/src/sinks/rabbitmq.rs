@@ -1,0 +1,102 @@
+//! Events as messages of a durable topic exchange of `RabbitMQ`: the routing key is the type, `message_id` is the event's id. Queues are
+//! the operator's. A message that no queue takes is refused.
+
+use super::broker::Broker;
+use super::in_time;
+use crate::message::Message;
+use crate::sink::DeliveryError;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
+use stockhold_api::encode::CLOUD_EVENT_CONTENT;
+
+/// The delivery mode of a message that survives a restart of the broker.
+const PERSISTENT: u8 = 2;
+
+/// An exchange of `RabbitMQ`.
+pub(super) struct RabbitMqBroker {
+    url: String,
+    exchange: String,
+    connection: Option<(Connection, Channel)>,
+}
+
+impl RabbitMqBroker {
+    pub(super) fn new(url: String, exchange: String) -> Self {
+        Self { url, exchange, connection: None }
+    }
+
+    async fn connect(&self) -> Result<(Connection, Channel), DeliveryError> {
+        let failed = |what: String| DeliveryError::failed(what);
+        let properties = ConnectionProperties::default().with_connection_name("stockhold".into());
+        let connect = Connection::connect(&self.url, properties);
+        let connection = in_time("connecting to RabbitMQ", connect).await.map_err(failed)?;
+        let channel = in_time("opening a channel", connection.create_channel()).await.map_err(failed)?;
+        let confirm = channel.confirm_select(ConfirmSelectOptions::default());
+        in_time("asking for confirmations", confirm).await.map_err(failed)?;
+        let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let declare = channel.exchange_declare(
+            self.exchange.as_str().into(),
+            ExchangeKind::Topic,
+            options,
+            FieldTable::default(),
+        );
+        in_time("declaring the exchange", declare).await.map_err(failed)?;
+        Ok((connection, channel))
+    }
+}
+
+impl Broker for RabbitMqBroker {
+    async fn publish(&mut self, messages: &[Message]) -> Result<(), DeliveryError> {
+        let (_, channel) = match &self.connection {
+            Some(connection) if connection.1.status().connected() => connection,
+            _ => self.connection.insert(self.connect().await?),
+        };
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let mut waiting = Vec::with_capacity(messages.len());
+        for message in messages {
+            let properties = BasicProperties::default()
+                .with_message_id(message.deduplication_id().into())
+                .with_type(message.kind.as_str().into())
+                .with_content_type(CLOUD_EVENT_CONTENT.into())
+                .with_delivery_mode(PERSISTENT);
+            let sent = channel.basic_publish(
+                self.exchange.as_str().into(),
+                message.kind.as_str().into(),
+                options,
+                &message.body,
+                properties,
+            );
+            waiting.push(in_time("publishing", sent).await.map_err(DeliveryError::failed)?);
+        }
+        for (confirmed, answer) in waiting.into_iter().enumerate() {
+            let answer = in_time("waiting for the confirmation", answer).await;
+            match answer.map_err(DeliveryError::failed).map_err(|error| error.after(confirmed))? {
+                Confirmation::Ack(None) => {}
+                Confirmation::Ack(Some(returned)) => {
+                    let (code, text) = (returned.reply_code, &returned.reply_text);
+                    let what =
+                        format!("no queue takes the event: {text} ({code}); bind a queue to the exchange");
+                    return Err(DeliveryError::refused(what).after(confirmed));
+                }
+                Confirmation::Nack(_) => {
+                    return Err(
+                        DeliveryError::refused("the broker did not accept the event").after(confirmed)
+                    );
+                }
+                Confirmation::NotRequested => {
+                    return Err(DeliveryError::failed("the broker sends no confirmations").after(confirmed));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn disconnect(&mut self) {
+        self.connection = None;
+    }
+
+    async fn create(&mut self) -> Result<(), DeliveryError> {
+        self.connection = Some(self.connect().await?);
+        Ok(())
+    }
+}
