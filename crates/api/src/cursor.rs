@@ -65,6 +65,21 @@ pub(crate) fn unit(text: &str) -> Option<(u64, Label)> {
     Some((position, Label::new(&id).ok()?))
 }
 
+/// A label's place in the order of labels.
+pub fn of_label(label: &Label) -> String {
+    let digits = label.as_str().bytes().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+/// The label that [`of_label`] wrote.
+pub(crate) fn label(text: &str) -> Option<Label> {
+    let digits = text.bytes().map(|byte| char::from(byte).to_digit(16)).collect::<Option<Vec<_>>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let bytes =
+        pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low)).collect::<Result<Vec<_>, _>>().ok()?;
+    Label::new(&String::from_utf8(bytes).ok().filter(|_| rest.is_empty())?).ok()
+}
+
 /// An API key's place in the order of ids.
 pub fn of_key(id: KeyId) -> String {
     format!("{:0KEY_DIGITS$x}", id.as_u128())

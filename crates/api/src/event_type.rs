@@ -44,11 +44,18 @@ event_types! {
     StockDeleted "stock.deleted" "An item was deleted.";
     UnitsAdded "units.added" "Units with ids were added to an item.";
     UnitsRetired "units.retired" "Units with ids were retired.";
+    UnitsPoolChanged "units.pool_changed" "Units with ids were put into a pool, or became general stock.";
+    PoolSet "pool.set" "A pool of an item was created or replaced.";
+    PoolDeleted "pool.deleted" "A pool of an item was deleted. Its free units went to general sale.";
+    PoolReleased "pool.released" "The time of a pool came. Its free units went to general sale.";
     SalePaused "sale.paused" "The sale of an item, a location or everything was paused.";
     SaleResumed "sale.resumed" "The sale of an item, a location or everything was resumed.";
+    LimitSet "limit.set" "A limit was created or replaced.";
+    LimitDeleted "limit.deleted" "A limit was deleted.";
     AccessKeyCreated "access.key_created" "An API key was made.";
     AccessKeyRolled "access.key_rolled" "An API key was made in place of another one.";
     AccessKeyRevoked "access.key_revoked" "An API key was revoked.";
+    SinkEventSkipped "sink.event_skipped" "An operator had a sink skip an event that it refused.";
 }
 
 impl EventType {
@@ -77,14 +84,21 @@ impl EventType {
                 StockChange::Deleted => Self::StockDeleted,
                 StockChange::UnitsAdded(_) => Self::UnitsAdded,
                 StockChange::UnitsRetired(_) => Self::UnitsRetired,
+                StockChange::UnitsPooled { .. } => Self::UnitsPoolChanged,
+                StockChange::PoolSet { .. } => Self::PoolSet,
+                StockChange::PoolDeleted { .. } => Self::PoolDeleted,
+                StockChange::PoolReleased { .. } => Self::PoolReleased,
             },
             Transition::Sale { paused: true, .. } => Self::SalePaused,
             Transition::Sale { paused: false, .. } => Self::SaleResumed,
+            Transition::Limit { limit } if limit.terms.is_some() => Self::LimitSet,
+            Transition::Limit { .. } => Self::LimitDeleted,
             Transition::Record { change, .. } => match change {
                 RecordChange::Silent => return None,
                 RecordChange::KeyCreated => Self::AccessKeyCreated,
                 RecordChange::KeyRolled => Self::AccessKeyRolled,
                 RecordChange::KeyRevoked => Self::AccessKeyRevoked,
+                RecordChange::SinkEventSkipped => Self::SinkEventSkipped,
             },
         })
     }
@@ -97,11 +111,11 @@ impl EventType {
 
 /// A set of event types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventTypes(u32);
+pub struct EventTypes(u64);
 
 impl EventTypes {
     /// Every type, also types that later versions add.
-    pub const ALL: Self = Self(u32::MAX);
+    pub const ALL: Self = Self(u64::MAX);
 
     /// Adds a type.
     pub const fn add(&mut self, kind: EventType) {
@@ -113,9 +127,9 @@ impl EventTypes {
         EventType::of(event).is_some_and(|kind| self.0 & Self::bit(kind) != 0)
     }
 
-    const fn bit(kind: EventType) -> u32 {
+    const fn bit(kind: EventType) -> u64 {
         1 << kind as u32
     }
 }
 
-const _: () = assert!(EventType::ALL.len() <= u32::BITS as usize);
+const _: () = assert!(EventType::ALL.len() <= u64::BITS as usize);

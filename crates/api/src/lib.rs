@@ -1,5 +1,6 @@
 //! The wire contract of Stockhold's HTTP API: requests ([`decode`]), answers ([`encode`], and
-//! [`wire`] for clients), refusals ([`problem`]), the routes ([`routes`]), all of it as a document ([`openapi`]), and a
+//! [`wire`] for clients), refusals ([`problem`]), other wire shapes of the same
+//! commands ([`profiles`]), the routes ([`routes`]), all of it as a document ([`openapi`]), and a
 //! client ([`client`]).
 //!
 //! Validation ends here: everything that [`decode`] returns is valid by its type. Nothing in this crate runs a rule,
@@ -9,12 +10,16 @@ pub mod cursor;
 pub mod decode;
 pub mod encode;
 mod event_type;
+mod inventory_event;
 pub mod openapi;
 pub mod problem;
+pub mod profiles;
 pub mod routes;
+pub mod sink_record;
 pub mod wire;
 
 pub use event_type::{EventType, EventTypes};
+pub use inventory_event::{InventoryEvent, InventoryEventType};
 
 #[cfg(feature = "client")]
 pub mod client;

@@ -3,15 +3,26 @@
 
 mod changes;
 mod event;
+mod gate;
+mod limits;
 mod many;
+mod payment;
+mod pools;
 mod units;
 
 pub use changes::{
-    AmendedLine, Amendment, Confirmation, Disposition, PaymentWindow, Recipient, ReturnFrom, ReturnedUnits,
-    Shipment,
+    AmendedLine, Amendment, Confirmation, Disposition, MergeRequest, PaymentWindow, Recipient, ReturnFrom,
+    ReturnedUnits, Shipment,
 };
-pub use event::{Event, EventLine, EventParties, LineBefore, MovedLine, NewUnit};
-pub use many::{Command, CommandResult, Page, Stocked};
+pub use event::{Event, EventLine, EventParties, EventPool, LineBefore, MovedLine, NewUnit};
+pub use gate::{Gate, GateItem, GateReload};
+pub use limits::{
+    EventLimit, ExceededLimit, Limit, LimitCounter, LimitItem, LimitSubject, LimitTerms, LimitUsage,
+    LimitedUnits, LineLimit,
+};
+pub use many::{Command, CommandResult, LocationAvailability, LocationsAvailability, Page, Stocked};
+pub use payment::{Payment, PaymentState};
+pub use pools::{LinePool, Pool, PoolSettings, PoolUnits};
 pub use units::{PostedUnit, SeatLayout, SeatMap, SeatRow, Stands, Unit, UnitsAdded, Wish};
 
 use serde::{Deserialize, Serialize};
@@ -55,6 +66,8 @@ pub struct Reservation {
     pub order_id: Option<String>,
     /// Sales channel.
     pub channel: Option<String>,
+    /// The pool that its lines draw from.
+    pub pool: Option<String>,
     /// The buyer.
     pub customer_id: Option<String>,
     /// The buyer's session.
@@ -101,30 +114,6 @@ pub enum Status {
     Expired,
 }
 
-/// A payment window of a reservation.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Payment {
-    /// The payment, as the caller named it.
-    pub payment_id: String,
-    /// Whether the payment is under way.
-    pub state: PaymentState,
-    /// When the window ends.
-    #[serde(deserialize_with = "form::time")]
-    pub until: Instant,
-}
-
-/// The state of a payment window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PaymentState {
-    /// The payment is under way.
-    Open,
-    /// The reservation was confirmed, or the window was closed.
-    Closed,
-    /// The reservation expired in the window.
-    Lapsed,
-}
-
 /// One item of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Line {
@@ -150,6 +139,15 @@ pub struct Line {
     /// When they are expected.
     #[serde(default, deserialize_with = "form::optional_time")]
     pub promised_at: Option<Instant>,
+    /// The limits that count units of the line.
+    #[serde(default)]
+    pub limits: Vec<LineLimit>,
+    /// Units that were drawn from pools.
+    #[serde(default)]
+    pub pool_quantity: u64,
+    /// Which pools, if it is not only the pool that the reservation names.
+    #[serde(default)]
+    pub pools: Vec<LinePool>,
     /// Which units, where they have ids.
     #[serde(default)]
     pub units: Vec<LineUnit>,
@@ -195,9 +193,15 @@ pub struct Item {
     pub held_under_payment: u64,
     /// Units kept from sale.
     pub safety_stock: u64,
+    /// Units that pools keep from general sale.
+    #[serde(default)]
+    pub set_aside: u64,
     /// Units that may be held and sold beyond the total.
     pub oversell_allowance: u64,
-    /// Units that are.
+    /// Whether a gate may refuse its reserves when it is sold out.
+    #[serde(default)]
+    pub gated: bool,
+    /// Units that are held, sold and set aside beyond the total.
     pub backordered: u64,
     /// Available units, the allowance included.
     pub available: u64,
@@ -316,6 +320,9 @@ pub struct Problem {
     /// The items that fall short.
     #[serde(default)]
     pub lines: Vec<ShortLine>,
+    /// The limits that leave too few units.
+    #[serde(default)]
+    pub limits: Vec<ExceededLimit>,
     /// The reason's other fields.
     #[serde(flatten)]
     pub more: BTreeMap<String, serde_json::Value>,
@@ -350,6 +357,9 @@ pub struct ShortLine {
     /// Requested sections that do not exist.
     #[serde(default)]
     pub unknown_sections: Vec<String>,
+    /// Whether `available` comes from a gate in front of the store, which may be behind the store.
+    #[serde(default)]
+    pub approximate: bool,
 }
 
 /// What reserve asks for, apart from the units.
@@ -363,9 +373,15 @@ pub struct Terms {
     /// Take what is available if it is less than requested.
     #[serde(rename = "fulfilment", skip_serializing_if = "is_all", serialize_with = "form::fulfilment")]
     pub partial: bool,
+    /// Take the units although limits refuse them. It needs the scope `limits:override`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub override_limits: bool,
     /// Sales channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
+    /// The pool that the lines draw from before general stock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// The buyer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<String>,
@@ -380,6 +396,43 @@ pub struct Terms {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_all(partial: &bool) -> bool {
     !partial
+}
+
+/// A line of a basket, of one location or of a source.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourcedLine {
+    /// The SKU.
+    pub sku: String,
+    /// The location; `default` when it and the source are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// The locations that may give, in place of `location`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Number of units.
+    pub quantity: u64,
+}
+
+/// The locations that may give the units of a line.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Source {
+    /// The locations, each once.
+    pub locations: Vec<String>,
+    /// Which of them gives first.
+    pub strategy: Strategy,
+}
+
+/// Which location of a source gives first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// In the order given.
+    #[default]
+    Priority,
+    /// The one with the most units.
+    MostStock,
+    /// The first that can give the whole line.
+    Single,
 }
 
 /// One wish of a basket, or one line of a return.
@@ -415,6 +468,9 @@ pub struct Stock {
     /// Units that may be held and sold beyond the total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversell_allowance: Option<u64>,
+    /// Whether a gate may refuse its reserves when it is sold out.
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub gated: Patch<bool>,
     /// When the sale begins.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::time_setting")]
     pub sale_starts_at: Patch<Instant>,
@@ -484,6 +540,10 @@ mod form {
         time(from).map(Some)
     }
 
+    pub(super) fn put_ids<S: serde::Serializer>(ids: &[ReservationId], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(ids.iter().map(ToString::to_string))
+    }
+
     pub(super) fn stays<T>(setting: &Patch<T>) -> bool {
         matches!(setting, Patch::Keep)
     }
@@ -502,6 +562,17 @@ mod form {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
     pub(super) fn put_time<S: serde::Serializer>(at: &Instant, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&crate::encode::time(*at))
+    }
+
+    #[expect(clippy::ref_option, reason = "serde's signature")]
+    pub(super) fn optional_put_time<S: serde::Serializer>(
+        at: &Option<Instant>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match at {
+            Some(at) => put_time(at, to),
+            None => to.serialize_none(),
+        }
     }
 
     pub(super) fn time_setting<S: serde::Serializer>(

@@ -4,7 +4,8 @@ use super::attempt::Error;
 use super::request::{Request, push_parameter};
 use super::{Client, reservation};
 use crate::wire::{
-    Amendment, Confirmation, PaymentWindow, Recipient, RequestedLine, Reservation, ReturnedUnits, Shipment,
+    Amendment, Confirmation, MergeRequest, PaymentWindow, Recipient, RequestedLine, Reservation,
+    ReturnedUnits, Shipment,
 };
 use serde::Serialize;
 use stockhold_domain::ReservationId;
@@ -67,15 +68,10 @@ impl Client {
     pub async fn merge(
         &self,
         id: ReservationId,
-        from: &[ReservationId],
+        merge: &MergeRequest,
         change: Change<'_>,
     ) -> Result<Reservation, Error> {
-        #[derive(Serialize)]
-        struct Body {
-            from: Vec<String>,
-        }
-        let body = Body { from: from.iter().map(ToString::to_string).collect() };
-        self.change("POST", reservation(id, "/merge"), &body, change).await
+        self.change("POST", reservation(id, "/merge"), merge, change).await
     }
 
     /// Opens or prolongs the payment window of a hold.

@@ -3,7 +3,7 @@
 use super::attempt::Error;
 use super::request::{Request, fresh_key, push_parameter};
 use super::{At, Client, reservation};
-use crate::wire::{Command, CommandResult, Event, Item, Page, Reservation, Stocked};
+use crate::wire::{Command, CommandResult, Event, Item, LocationsAvailability, Page, Reservation, Stocked};
 use crate::{EventType, encode};
 use serde::{Deserialize, Serialize};
 use stockhold_domain::{Instant, ReservationId, Status};
@@ -116,6 +116,21 @@ impl Client {
         let request = Request::new("POST", "/v1/availability".to_owned()).json(&Body { items })?;
         let found: Found = self.http.read(request).await?;
         Ok(found.items)
+    }
+
+    /// The availability of a SKU at up to 1,000 locations, and at all of them together.
+    pub async fn availability_at(
+        &self,
+        sku: &str,
+        locations: &[&str],
+    ) -> Result<LocationsAvailability, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            sku: &'a str,
+            locations: &'a [&'a str],
+        }
+        let body = Body { sku, locations };
+        self.http.read(Request::new("POST", "/v1/availability".to_owned()).json(&body)?).await
     }
 
     /// Up to 8,192 commands in order. Each succeeds or fails on its own. A key is generated for each command without

@@ -6,7 +6,10 @@
 mod access;
 mod attempt;
 mod changes;
+mod gate;
+mod limits;
 mod lists;
+mod pools;
 mod request;
 mod stream;
 mod units;
@@ -19,7 +22,9 @@ pub use stream::{EventStream, StreamedEvent};
 pub use units::UnitsListed;
 
 use crate::EventType;
-use crate::wire::{Availability, Confirmation, Item, RequestedLine, Reservation, Sale, Stock, Terms};
+use crate::wire::{
+    Availability, Confirmation, Item, RequestedLine, Reservation, Sale, SourcedLine, Stock, Terms,
+};
 use attempt::Retrying;
 use request::Request;
 use serde::Serialize;
@@ -135,6 +140,23 @@ impl Client {
         #[derive(Serialize)]
         struct Body<'a> {
             lines: &'a [RequestedLine],
+            #[serde(flatten)]
+            terms: &'a Terms,
+        }
+        let request = Request::new("POST", "/v1/reservations".to_owned()).json(&Body { lines, terms })?;
+        self.http.read(request.key(key)).await
+    }
+
+    /// Holds a basket like [`Client::reserve_basket`], of lines that may have a source.
+    pub async fn reserve_from_sources(
+        &self,
+        lines: &[SourcedLine],
+        terms: &Terms,
+        key: Option<&str>,
+    ) -> Result<Reservation, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            lines: &'a [SourcedLine],
             #[serde(flatten)]
             terms: &'a Terms,
         }

@@ -6,13 +6,14 @@
 use super::body;
 use super::command::{CommandBody, command};
 use super::field::{JsonObject, Text, given};
-use super::{DEFAULT_LOCATION, Invalid, Keyed, both, path};
+use super::{DEFAULT_LOCATION, Invalid, Keyed, both, path, source};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
-use stockhold_domain::ItemKey;
+use stockhold_domain::{ItemKey, Label};
 
 /// Longest body of `POST /v1/commands` in bytes.
 pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -20,6 +21,8 @@ pub const COMMANDS_BODY_BYTES: usize = 8 * 1024 * 1024;
 pub const COMMANDS: usize = 8_192;
 /// Most items in one `POST /v1/availability`.
 pub const ITEMS: usize = 1_000;
+/// Most locations of one SKU in one `POST /v1/availability`.
+pub const LOCATIONS: usize = 1_000;
 
 /// `POST /v1/commands`: each command on its own, in order.
 pub fn commands<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Vec<Result<Keyed<'a>, Invalid>>, Invalid> {
@@ -31,13 +34,63 @@ pub fn commands<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Vec<Result<Ke
     }
 }
 
+/// What `POST /v1/availability` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AvailabilityQuery {
+    /// Each of these items.
+    Items(Vec<ItemKey>),
+    /// A SKU at several locations, and all of them together.
+    Locations {
+        /// The SKU.
+        sku: Label,
+        /// It at each location, each once.
+        items: Vec<ItemKey>,
+    },
+}
+
+impl AvailabilityQuery {
+    /// The items, in the order of the request.
+    pub fn items(&self) -> &[ItemKey] {
+        match self {
+            Self::Items(items) | Self::Locations { items, .. } => items,
+        }
+    }
+}
+
 /// `POST /v1/availability`
-pub fn availability(query: Option<&str>, body: &[u8]) -> Result<Vec<ItemKey>, Invalid> {
-    let ((), body) = both(path::no_query(query), body::read::<ItemsBody>(body))?;
-    let Many { all, found } = body.items;
-    match found {
-        1..=ITEMS => Ok(all),
-        _ => Err(count("/items", "items", ITEMS, found)),
+pub fn availability(query: Option<&str>, body: &[u8]) -> Result<AvailabilityQuery, Invalid> {
+    let ((), body) = both(path::no_query(query), body::read::<AvailabilityBody>(body))?;
+    match body {
+        AvailabilityBody { items: Some(_), sku: Some(_), .. } => {
+            Err(Invalid::new("/sku", "can't be combined with items: send one of them"))
+        }
+        AvailabilityBody { items: Some(_), locations: Some(_), .. } => {
+            Err(Invalid::new("/locations", "can't be combined with items: send one of them"))
+        }
+        AvailabilityBody { items: Some(Many { all, found }), .. } => match found {
+            1..=ITEMS => Ok(AvailabilityQuery::Items(all)),
+            _ => Err(count("/items", "items", ITEMS, found)),
+        },
+        AvailabilityBody { sku: Some(sku), locations: Some(Many { all, found }), .. } => match found {
+            1..=LOCATIONS => at_locations(sku.0, &all),
+            _ => Err(count("/locations", "locations", LOCATIONS, found)),
+        },
+        AvailabilityBody { sku: Some(_), .. } => Err(Invalid::new("/locations", "is required with sku")),
+        AvailabilityBody { locations: Some(_), .. } => {
+            Err(Invalid::new("/sku", "is required with locations"))
+        }
+        AvailabilityBody { .. } => Err(Invalid::new("/items", "is required, or sku and locations")),
+    }
+}
+
+fn at_locations(sku: Label, locations: &[Label]) -> Result<AvailabilityQuery, Invalid> {
+    let mut seen = HashSet::with_capacity(locations.len());
+    match locations.iter().position(|location| !seen.insert(location)) {
+        Some(number) => Err(source::twice(locations, number, "/locations")),
+        None => {
+            let items = locations.iter().map(|location| ItemKey::new(location, &sku)).collect();
+            Ok(AvailabilityQuery::Locations { sku, items })
+        }
     }
 }
 
@@ -69,8 +122,13 @@ struct BatchBody<C> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ItemsBody {
-    items: Many<ItemKey>,
+struct AvailabilityBody {
+    #[serde(default, deserialize_with = "given")]
+    items: Option<Many<ItemKey>>,
+    #[serde(default, deserialize_with = "given")]
+    sku: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    locations: Option<Many<Label>>,
 }
 
 /// The first elements of a list, at most the limit, and the number of all elements.
@@ -107,6 +165,15 @@ impl<'de: 'a, 'a> Bounded<'de> for &'a RawValue {
 
     fn made(raw: Self::From) -> Self {
         raw
+    }
+}
+
+impl Bounded<'_> for Label {
+    type From = Text;
+    const MOST: usize = LOCATIONS;
+
+    fn made(text: Self::From) -> Self {
+        text.0
     }
 }
 

@@ -4,11 +4,12 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, ModeWord, Overlap,
-    PaymentTtl, Quantity, Rate, ReturnFromWord, Stock, SupplyQuantity, Text, Time, Together, Ttl, given,
-    setting,
+    Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key,
+    LimitedUnitsWord, ModeWord, Overlap, PaymentTtl, Quantity, Rate, ReturnFromWord, Stock, SubjectKindWord,
+    SupplyQuantity, Text, Time, Together, Ttl, given, setting,
 };
 use super::metadata::Metadata;
+use super::source::SourceBody;
 use super::terms::body_with_terms;
 use super::units::AttributesField;
 use serde::Deserialize;
@@ -27,6 +28,8 @@ pub(super) struct ReserveBody<'a> {
     pub(super) fulfilment: Option<FulfilmentWord>,
     #[serde(default, deserialize_with = "given")]
     pub(super) hold_token: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) override_limits: Option<Flag>,
     #[serde(default, deserialize_with = "given")]
     pub(super) units: Option<Vec<Text>>,
     #[serde(default, deserialize_with = "given")]
@@ -51,6 +54,8 @@ pub(super) struct BasketBody<'a> {
     pub(super) fulfilment: Option<FulfilmentWord>,
     #[serde(default, deserialize_with = "given")]
     pub(super) hold_token: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) override_limits: Option<Flag>,
 }}
 
 #[derive(Deserialize)]
@@ -59,6 +64,8 @@ pub(super) struct LineBody {
     pub(super) sku: Text,
     #[serde(default, deserialize_with = "given")]
     pub(super) location: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) source: Option<JsonObject<SourceBody>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) quantity: Option<Quantity>,
     #[serde(default, deserialize_with = "given")]
@@ -82,6 +89,8 @@ pub(super) struct ConfirmBody<'a> {
     pub(super) payment_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     pub(super) if_expired: Option<IfExpiredWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) override_limits: Option<Flag>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }
@@ -105,6 +114,8 @@ pub(super) struct AmendBody<'a> {
     pub(super) ttl_seconds: Option<Ttl>,
     #[serde(default, deserialize_with = "given")]
     pub(super) metadata: Option<Metadata>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) override_limits: Option<Flag>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }
@@ -118,6 +129,8 @@ pub(super) struct TransferBody<'a> {
     pub(super) customer_id: Patch<Text>,
     #[serde(default, deserialize_with = "setting")]
     pub(super) session_id: Patch<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) override_limits: Option<Flag>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }
@@ -134,6 +147,8 @@ pub(super) struct SplitBody<'a> {
 #[serde(deny_unknown_fields)]
 pub(super) struct MergeBody<'a> {
     pub(super) from: Vec<Id>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) override_limits: Option<Flag>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }
@@ -190,6 +205,8 @@ pub(super) struct StockBody {
     pub(super) safety_stock: Option<Stock>,
     #[serde(default, deserialize_with = "given")]
     pub(super) oversell_allowance: Option<Stock>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) gated: Patch<Flag>,
     #[serde(default, deserialize_with = "setting")]
     pub(super) sale_starts_at: Patch<Time>,
     #[serde(default, deserialize_with = "setting")]
@@ -262,6 +279,21 @@ pub(super) struct RateLimitBody {
     pub(super) burst: Rate,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SkipBody {
+    pub(super) position: EventPosition,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReplayBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) from_position: Option<EventPosition>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) since: Option<Time>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RollBody<'a> {
@@ -273,7 +305,7 @@ pub(super) struct RollBody<'a> {
 
 /// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as
 /// much.
-pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     match serde_json::from_slice::<JsonObject<T>>(body) {
         Ok(JsonObject(read)) => Ok(read),
         Err(error) => Err(explain::<T>(body, &error)),
@@ -286,4 +318,48 @@ pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) 
         return Ok(T::default());
     }
     read(body)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitBody {
+    pub(super) items: Vec<JsonObject<LimitItemBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) channels: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) per: Option<SubjectKindWord>,
+    pub(super) limit: Stock,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) counts: Option<LimitedUnitsWord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoolBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) allocated: Option<Stock>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) fallback: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) releases_at: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) idle_release_seconds: Option<Ttl>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoolUnitsBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) units: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) sections: Option<Vec<Text>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitItemBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) sku: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) location: Option<Text>,
 }

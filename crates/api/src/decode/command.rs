@@ -7,8 +7,9 @@ use super::field::{
 };
 use super::metadata::Metadata;
 use super::reservation::{self, SaleLines};
+use super::source::{self, LineOrigin, SourceBody};
 use super::units::{AttributesField, LineUnits};
-use super::{Invalid, Keyed, basket, single};
+use super::{Invalid, Keyed};
 use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
@@ -49,25 +50,27 @@ macro_rules! ops {
 
 ops! {
     Reserve "reserve" [
-        "owner_id" "lines" "sku" "location" "quantity" "units" "adjacent" "sections" "min_together" "attributes"
-        "ttl_seconds" "fulfilment" "hold_token" "channel" "customer_id" "session_id" "metadata" "idempotency_key"
+        "owner_id" "lines" "sku" "location" "source" "quantity" "units" "adjacent" "sections" "min_together" "attributes"
+        "ttl_seconds" "fulfilment" "hold_token" "override_limits" "channel" "pool" "customer_id" "session_id" "metadata" "idempotency_key"
     ]
-    Confirm "confirm" ["reservation_id" "order_id" "payment_id" "if_expired" "idempotency_key"]
+    Confirm "confirm" ["reservation_id" "order_id" "payment_id" "if_expired" "override_limits" "idempotency_key"]
     Release "release" ["reservation_id" "reason" "idempotency_key"]
     Extend "extend" ["reservation_id" "ttl_seconds" "idempotency_key"]
     Amend "amend" [
-        "reservation_id" "lines" "fulfilment" "ttl_seconds" "metadata" "if_version" "idempotency_key"
+        "reservation_id" "lines" "fulfilment" "ttl_seconds" "metadata" "override_limits" "if_version" "idempotency_key"
     ]
-    Transfer "transfer" ["reservation_id" "owner_id" "customer_id" "session_id" "if_version" "idempotency_key"]
+    Transfer "transfer" [
+        "reservation_id" "owner_id" "customer_id" "session_id" "override_limits" "if_version" "idempotency_key"
+    ]
     Split "split" ["reservation_id" "lines" "if_version" "idempotency_key"]
-    Merge "merge" ["reservation_id" "from" "if_version" "idempotency_key"]
+    Merge "merge" ["reservation_id" "from" "override_limits" "if_version" "idempotency_key"]
     OpenPayment "open_payment" ["reservation_id" "payment_id" "window_seconds" "if_version" "idempotency_key"]
     ClosePayment "close_payment" ["reservation_id" "payment_id" "reason" "idempotency_key"]
     Fulfil "fulfil" ["reservation_id" "lines" "units" "idempotency_key"]
     Return "return" ["reservation_id" "lines" "units" "from" "disposition" "reason" "idempotency_key"]
     SetStock "set_stock" [
         "sku" "location" "total_units" "on_hand" "fulfilled_units_seen" "mode" "safety_stock" "oversell_allowance"
-        "sale_starts_at" "sale_ends_at" "incoming" "default_ttl_seconds" "max_hold_seconds" "max_payment_seconds" "metadata" "if_version"
+        "gated" "sale_starts_at" "sale_ends_at" "incoming" "default_ttl_seconds" "max_hold_seconds" "max_payment_seconds" "metadata" "if_version"
     ]
     AdjustStock "adjust_stock" ["sku" "location" "delta" "reason" "supply_id" "if_version" "idempotency_key"]
 }
@@ -156,6 +159,7 @@ command_body! {
     lines: Vec<JsonObject<LineBody>>,
     sku: Text,
     location: Text,
+    source: JsonObject<SourceBody>,
     quantity: Quantity,
     units: Vec<Text>,
     adjacent: Flag,
@@ -166,7 +170,9 @@ command_body! {
     ttl_seconds: Ttl,
     fulfilment: FulfilmentWord,
     hold_token: Flag,
+    override_limits: Flag,
     channel: Text,
+    pool: Text,
     order_id: Text,
     payment_id: Text,
     if_expired: IfExpiredWord,
@@ -187,6 +193,7 @@ command_body! {
     customer_id: Text,
     session_id: Text,
     metadata: Metadata,
+    gated: Flag,
     default_ttl_seconds: Ttl,
     max_hold_seconds: Ttl,
     max_payment_seconds: PaymentTtl,
@@ -256,22 +263,28 @@ fn reserve(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         }
         (None, None) => return Err(Invalid::new("/lines", "is required, or sku for a single line")),
         (Some(lines), None) => {
-            let location = [("location", body.location.is_some())];
-            if let Some((name, _)) = location.into_iter().chain(wish.given()).find(|(_, given)| *given) {
+            let place = [("location", body.location.is_some()), ("source", body.source.is_some())];
+            if let Some((name, _)) = place.into_iter().chain(wish.given()).find(|(_, given)| *given) {
                 let detail = "belongs into the lines, since there are lines";
                 return Err(Invalid::new(format!("/{name}"), detail));
             }
-            basket(lines)?
+            source::basket(lines)?
         }
-        (None, Some(sku)) => single(super::key_at(body.location.as_ref().map(|text| &text.0), &sku.0), wish)?,
+        (None, Some(sku)) => {
+            let location = body.location.map(|text| text.0);
+            let source = body.source.map(|JsonObject(source)| source);
+            source::single(LineOrigin { sku: sku.0, location, source }, wish)?
+        }
     };
     let terms = OptionalTerms {
         channel: body.channel.map(|text| text.0),
+        pool: body.pool.map(|text| text.0),
         customer_id: not_null(body.customer_id, "/customer_id")?.map(|text| text.0),
         session_id: not_null(body.session_id, "/session_id")?.map(|text| text.0),
         metadata: not_null(body.metadata, "/metadata")?.map(|metadata| metadata.0),
     };
     let command = Command::Reserve(Reserve {
+        override_limits: super::is_set(body.override_limits),
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
@@ -289,6 +302,7 @@ fn set_stock(body: CommandBody<'_>) -> Result<Command, Invalid> {
         mode: body.mode.map(|mode| mode.0),
         safety_stock: body.safety_stock.map(|units| units.0),
         oversell_allowance: body.oversell_allowance.map(|units| units.0),
+        gated: body.gated.map(|gated| gated.0),
         sale_starts_at: body.sale_starts_at.map(|time| time.0),
         sale_ends_at: body.sale_ends_at.map(|time| time.0),
         incoming: super::supplies(body.incoming)?,
@@ -305,6 +319,7 @@ fn on_reservation(body: CommandBody<'_>) -> Result<Command, Invalid> {
     Ok(match body.op {
         Op::Reserve | Op::SetStock | Op::AdjustStock => unreachable!("a command on no reservation"),
         Op::Confirm => Command::Confirm(Confirm {
+            override_limits: super::is_set(body.override_limits),
             id,
             order_id: body.order_id.map(|text| text.0),
             payment_id,
@@ -313,6 +328,7 @@ fn on_reservation(body: CommandBody<'_>) -> Result<Command, Invalid> {
         Op::Release => Command::Release(Release { id, reason: body.reason.map(|text| text.0) }),
         Op::Extend => Command::Extend(Extend { id, ttl: required(body.ttl_seconds, "/ttl_seconds")?.0 }),
         Op::Amend => Command::Amend(Amend {
+            override_limits: super::is_set(body.override_limits),
             id,
             basket: body.lines.map(reservation::amended_lines).transpose()?,
             fulfilment: body.fulfilment.unwrap_or_default().0,
@@ -321,6 +337,7 @@ fn on_reservation(body: CommandBody<'_>) -> Result<Command, Invalid> {
             expected,
         }),
         Op::Transfer => Command::Transfer(Transfer {
+            override_limits: super::is_set(body.override_limits),
             id,
             owner_id: body.owner_id.map(|text| text.0),
             customer_id: body.customer_id.map(|text| text.0),
@@ -335,7 +352,12 @@ fn on_reservation(body: CommandBody<'_>) -> Result<Command, Invalid> {
             let From::Reservations(from) = required(body.from, "/from")? else {
                 return Err(Invalid::new("/from", "must be an array of reservation ids"));
             };
-            Command::Merge(Merge { id, from: reservation::sources(&from)?, expected })
+            Command::Merge(Merge {
+                override_limits: super::is_set(body.override_limits),
+                id,
+                from: reservation::sources(&from)?,
+                expected,
+            })
         }
         Op::OpenPayment => Command::OpenPayment(OpenPayment {
             id,

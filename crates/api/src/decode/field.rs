@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use stockhold_domain::{
-    Disposition, Fulfilment, IfExpired, Instant, Label, Mode, Patch, ReservationId, ReturnFrom, Seconds,
+    Disposition, Fulfilment, IfExpired, Instant, Label, LimitedUnits, Mode, Patch, ReservationId, ReturnFrom,
+    Seconds, Strategy, SubjectKind,
 };
 
 /// The highest version that a request may name: numbers up to it are exact in every JSON reader. An item's version is about the time in
@@ -50,7 +51,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
 macro_rules! field {
     ($(#[$doc:meta])* $name:ident($inner:ty), $method:ident, $expects:literal, $($visit:item)+) => {
         $(#[$doc])*
-        pub(super) struct $name(pub(super) $inner);
+        pub(crate) struct $name(pub(crate) $inner);
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -88,6 +89,20 @@ field! {
         Ok(Quantity(number))
     }
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+        Err(E::invalid_type(Unexpected::Float(number), &self))
+    }
+}
+
+field! {
+    /// The position of an event.
+    EventPosition(u64), deserialize_u64, "a whole number from 1 to 9,007,199,254,740,991",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<EventPosition, E> {
+        if number == 0 || number > stockhold_domain::limits::POSITION {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(EventPosition(number))
+    }
+    fn visit_f64<E: Error>(self, number: f64) -> Result<EventPosition, E> {
         Err(E::invalid_type(Unexpected::Float(number), &self))
     }
 }
@@ -203,6 +218,20 @@ field! {
 }
 
 field! {
+    /// Which location of a source gives first.
+    #[derive(Default)]
+    StrategyWord(Strategy), deserialize_str, "\"priority\", \"most_stock\" or \"single\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<StrategyWord, E> {
+        match word {
+            "priority" => Ok(StrategyWord(Strategy::Priority)),
+            "most_stock" => Ok(StrategyWord(Strategy::MostStock)),
+            "single" => Ok(StrategyWord(Strategy::Single)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
     /// An instant, in any offset from UTC. Fractions of a microsecond are cut.
     Time(Instant), deserialize_str, "a time like 2027-01-31T12:00:00Z (RFC 3339), from 1970 on",
     fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
@@ -273,6 +302,30 @@ field! {
         match word {
             "restock" => Ok(DispositionWord(Disposition::Restock)),
             "write_off" => Ok(DispositionWord(Disposition::WriteOff)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// For whom a limit counts.
+    SubjectKindWord(SubjectKind), deserialize_str, "\"customer\" or \"owner\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<SubjectKindWord, E> {
+        match word {
+            "customer" => Ok(SubjectKindWord(SubjectKind::Customer)),
+            "owner" => Ok(SubjectKindWord(SubjectKind::Owner)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// Which units a limit counts.
+    LimitedUnitsWord(LimitedUnits), deserialize_str, "\"held_and_sold\" or \"held\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<LimitedUnitsWord, E> {
+        match word {
+            "held_and_sold" => Ok(LimitedUnitsWord(LimitedUnits::HeldAndSold)),
+            "held" => Ok(LimitedUnitsWord(LimitedUnits::Held)),
             _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
     }

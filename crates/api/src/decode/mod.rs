@@ -10,39 +10,49 @@ mod body;
 mod command;
 mod explain;
 mod field;
+mod gate;
 mod header;
 mod keys;
+mod limits;
 mod lists;
 mod metadata;
 mod path;
+mod pools;
 mod reservation;
+mod sinks;
+mod source;
 mod terms;
 mod time;
 mod units;
 
-pub use batch::{COMMANDS, COMMANDS_BODY_BYTES, ITEMS, availability, commands};
+pub use batch::{AvailabilityQuery, COMMANDS, COMMANDS_BODY_BYTES, ITEMS, LOCATIONS, availability, commands};
+pub(crate) use body::read as read_body;
 pub(crate) use explain::clip;
-pub(crate) use field::MAX_VERSION;
+pub(crate) use field::{Id, MAX_VERSION, Quantity, Text, Ttl};
+pub use gate::{gate, reload_gate};
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
 pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};
+pub use limits::{LimitPage, delete_limit, limit, limit_usage, limits, set_limit};
 pub use lists::{
     EVENTS_EXAMINED, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT, events,
     reservations, shelf, stream,
 };
-pub(crate) use path::uuid;
+pub(crate) use path::{label as label_in_path, uuid};
+pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
 pub use reservation::{
     amend, close_payment, confirm, extend, fulfil, merge, open_payment, release, reservation, return_units,
     split, transfer,
 };
+pub use sinks::{ReplayFrom, replay_sink, sink, sinks, skip_event};
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 
 use units::LineUnits;
 
 use body::{AdjustBody, BasketBody, LineBody, ReserveBody, SaleBody, StockBody, SupplyBody};
-use field::{JsonObject, Stock, Text};
+use field::{JsonObject, Stock};
 use std::borrow::Cow;
 use std::sync::LazyLock;
-use stockhold_domain::limits::{BASKET_LINES, SUPPLIES};
+use stockhold_domain::limits::{BASKET_LINES, SOURCE_PAIRS, SUPPLIES};
 use stockhold_domain::{
     AdjustStock, Basket, BasketError, Command, DeleteItem, FieldError, ItemKey, Label, Patch, Precondition,
     RequestedLine, Reserve, ReserveTerms, Scope, SetSale, SetStock, ShelfCount, Supply,
@@ -169,6 +179,7 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
     };
     let basket = single(item, wish)?;
     let command = Command::Reserve(Reserve {
+        override_limits: is_set(body.override_limits),
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
@@ -197,8 +208,9 @@ pub fn no_body(body: &[u8]) -> Result<(), Invalid> {
 pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let ((), mut body) = both(path::no_query(query), body::read::<BasketBody<'a>>(body))?;
     let terms = body.take_terms();
-    let basket = basket(body.lines)?;
+    let basket = source::basket(body.lines)?;
     let command = Command::Reserve(Reserve {
+        override_limits: is_set(body.override_limits),
         basket,
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
@@ -211,6 +223,11 @@ pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'
 pub fn item(sku: &str, query: Option<&str>) -> Result<ItemKey, Invalid> {
     let (sku, [location]) = both(path::label("/sku", sku), path::query(query, ["location"]))?;
     Ok(key_at(location.as_ref(), &sku))
+}
+
+/// The item of a SKU at the default location.
+pub(crate) fn default_item(sku: &Label) -> ItemKey {
+    key_at(None, sku)
 }
 
 fn key_at(location: Option<&Label>, sku: &Label) -> ItemKey {
@@ -233,6 +250,7 @@ pub fn set_stock(
         mode: body.mode.map(|mode| mode.0),
         safety_stock: body.safety_stock.map(|units| units.0),
         oversell_allowance: body.oversell_allowance.map(|units| units.0),
+        gated: body.gated.map(|gated| gated.0),
         sale_starts_at: body.sale_starts_at.map(|time| time.0),
         sale_ends_at: body.sale_ends_at.map(|time| time.0),
         incoming: supplies(body.incoming)?,
@@ -352,15 +370,10 @@ fn single(item: ItemKey, wish: LineUnits) -> Result<Basket, Invalid> {
         .map_err(|error| basket_error(error, "/quantity"))
 }
 
-fn basket(lines: Vec<field::JsonObject<LineBody>>) -> Result<Basket, Invalid> {
-    basket_of(lines.into_iter().map(|field::JsonObject(line)| parted(line)))
-}
-
 fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, LineUnits)>) -> Result<Basket, Invalid> {
     let mut wants = Vec::with_capacity(lines.len());
     for (number, (item, wish)) in lines.enumerate() {
-        let plain = wish.units.is_none() && wish.chosen().iter().all(|(_, given)| !given);
-        let (quantity, choice) = if plain {
+        let (quantity, choice) = if wish.is_plain() {
             (wish.quantity.map_or(1, |quantity| quantity.0), None)
         } else {
             units::wish(wish, &format!("/lines/{number}"))?
@@ -370,9 +383,10 @@ fn basket_of(lines: impl ExactSizeIterator<Item = (ItemKey, LineUnits)>) -> Resu
     Basket::with_selections(wants).map_err(|error| basket_error(error, "/lines"))
 }
 
-/// A line's item, and what is wished of it.
+/// The item of a line without a source, and what is wished of it.
 fn parted(line: LineBody) -> (ItemKey, LineUnits) {
-    let LineBody { sku, location, quantity, units, adjacent, sections, min_together, attributes } = line;
+    let LineBody { sku, location, source: _, quantity, units, adjacent, sections, min_together, attributes } =
+        line;
     let item = key_at(location.as_ref().map(|text| &text.0), &sku.0);
     (item, LineUnits { quantity, units, adjacent, sections, min_together, attributes })
 }
@@ -389,6 +403,14 @@ fn basket_error(error: BasketError, pointer: &str) -> Invalid {
         BasketError::Twice(line) => {
             Invalid::new(format!("{pointer}/{line}/units"), "names a unit that another line also names")
         }
+        BasketError::TooManyPairs(found) => {
+            let (most, found) = (SOURCE_PAIRS as u64, found as u64);
+            let [most, found] = [most, found].map(crate::problem::grouped);
+            let detail = format!(
+                "must name at most {most} items together, found {found}: each location of a source is one, and each other line"
+            );
+            Invalid::new(pointer, detail)
+        }
         BasketError::Differs(line) => Invalid::new(
             format!("{pointer}/{line}"),
             "selects units of an item in another way than an earlier line does: send one line, or two reservations",
@@ -397,7 +419,7 @@ fn basket_error(error: BasketError, pointer: &str) -> Invalid {
 }
 
 /// Both, or all that is wrong with either.
-fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
+pub(crate) fn both<A, B>(a: Result<A, Invalid>, b: Result<B, Invalid>) -> Result<(A, B), Invalid> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok((a, b)),
         (Err(mut a), Err(b)) => {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use stockhold_domain::{Label, ReservationId};
 
 /// A label in a path segment.
-pub(super) fn label(pointer: &str, segment: &str) -> Result<Label, Invalid> {
+pub(crate) fn label(pointer: &str, segment: &str) -> Result<Label, Invalid> {
     let text = percent_decoded(segment).map_err(|detail| Invalid::path(pointer, detail))?;
     Label::new(&text).map_err(|error| Invalid::path(pointer, error.to_string()))
 }

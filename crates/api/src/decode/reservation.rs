@@ -7,7 +7,7 @@ use super::body::{
 use super::field::{Id, JsonObject, Text};
 use super::header::{self, Match};
 use super::metadata::Metadata;
-use super::{Invalid, Keyed, basket_of, both, keyed, parted, path, units};
+use super::{Invalid, Keyed, basket_of, both, keyed, parted, path, source, units};
 use std::sync::Arc;
 use stockhold_domain::limits::MERGE_SOURCES;
 use stockhold_domain::{
@@ -22,6 +22,7 @@ const NO_METADATA: &str = "{}";
 pub fn confirm<'a>(id: &str, query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'a>, Invalid> {
     let (id, body) = both(reservation(id, query), body::read_or_default::<ConfirmBody<'a>>(body))?;
     let command = Command::Confirm(Confirm {
+        override_limits: super::is_set(body.override_limits),
         id,
         order_id: body.order_id.map(|text| text.0),
         payment_id: body.payment_id.map(|text| text.0),
@@ -46,6 +47,7 @@ pub fn amend<'a>(
 ) -> Result<Keyed<'a>, Invalid> {
     let ((id, expected), body) = both(matched(id, query, if_match), body::read::<AmendBody<'a>>(body))?;
     let command = Command::Amend(Amend {
+        override_limits: super::is_set(body.override_limits),
         id,
         basket: body.lines.map(amended_lines).transpose()?,
         fulfilment: body.fulfilment.unwrap_or_default().0,
@@ -65,6 +67,7 @@ pub fn transfer<'a>(
 ) -> Result<Keyed<'a>, Invalid> {
     let ((id, expected), body) = both(matched(id, query, if_match), body::read::<TransferBody<'a>>(body))?;
     let command = Command::Transfer(Transfer {
+        override_limits: super::is_set(body.override_limits),
         id,
         owner_id: body.owner_id.map(|text| text.0),
         customer_id: body.customer_id.map(|text| text.0),
@@ -95,7 +98,10 @@ pub fn merge<'a>(
 ) -> Result<Keyed<'a>, Invalid> {
     let ((id, expected), body) = both(matched(id, query, if_match), body::read::<MergeBody<'a>>(body))?;
     let from = sources(&body.from)?;
-    Ok(keyed(Command::Merge(Merge { id, from, expected }), body.idempotency_key))
+    Ok(keyed(
+        Command::Merge(Merge { override_limits: super::is_set(body.override_limits), id, from, expected }),
+        body.idempotency_key,
+    ))
 }
 
 /// `POST /v1/reservations/{id}/payment`, with the value of `If-Match`.
@@ -187,7 +193,8 @@ pub(super) fn amended_lines(lines: Vec<JsonObject<LineBody>>) -> Result<Basket, 
         let detail = "must have at least one line: to give back all units, release the reservation";
         return Err(Invalid::new("/lines", detail));
     }
-    super::basket(lines)
+    source::refuse_sources(&lines, "an amend")?;
+    basket_of(lines.into_iter().map(|JsonObject(line)| parted(line)))
 }
 
 /// The commands whose lines name units that the reservation has.
@@ -214,14 +221,15 @@ pub(super) fn selection(
 
 /// Lines of units that the reservation has. They can't select units as a reserve can.
 pub(super) fn lines_of(lines: Vec<JsonObject<LineBody>>, what: SaleLines) -> Result<Basket, Invalid> {
+    let what = match what {
+        SaleLines::Split => "split",
+        SaleLines::Fulfil => "fulfil",
+        SaleLines::Return => "return",
+    };
+    source::refuse_sources(&lines, &format!("a {what}"))?;
     let lines: Vec<_> = lines.into_iter().map(|JsonObject(line)| parted(line)).collect();
     for (number, (_, wish)) in lines.iter().enumerate() {
         if let Some((name, _)) = wish.chosen().iter().find(|(_, given)| *given) {
-            let what = match what {
-                SaleLines::Split => "split",
-                SaleLines::Fulfil => "fulfil",
-                SaleLines::Return => "return",
-            };
             let detail = format!("is not a field of a {what}: send quantity or units");
             return Err(Invalid::new(format!("/lines/{number}/{name}"), detail));
         }

@@ -10,6 +10,8 @@ macro_rules! body_with_terms {
             #[serde(default, deserialize_with = "crate::decode::field::given")]
             channel: Option<crate::decode::field::Text>,
             #[serde(default, deserialize_with = "crate::decode::field::given")]
+            pool: Option<crate::decode::field::Text>,
+            #[serde(default, deserialize_with = "crate::decode::field::given")]
             customer_id: Option<crate::decode::field::Text>,
             #[serde(default, deserialize_with = "crate::decode::field::given")]
             session_id: Option<crate::decode::field::Text>,
@@ -22,6 +24,7 @@ macro_rules! body_with_terms {
             $visibility fn take_terms(&mut self) -> stockhold_domain::OptionalTerms {
                 stockhold_domain::OptionalTerms {
                     channel: self.channel.take().map(|text| text.0),
+                    pool: self.pool.take().map(|text| text.0),
                     customer_id: self.customer_id.take().map(|text| text.0),
                     session_id: self.session_id.take().map(|text| text.0),
                     metadata: self.metadata.take().map(|metadata| metadata.0),

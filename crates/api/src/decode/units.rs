@@ -42,6 +42,11 @@ impl LineUnits {
         ]
     }
 
+    /// Whether the line asks for a number of units only.
+    pub(super) fn is_plain(&self) -> bool {
+        self.units.is_none() && self.chosen().iter().all(|(_, given)| !given)
+    }
+
     /// All members, and whether each is given.
     pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
         [("quantity", self.quantity.is_some()), ("units", self.units.is_some())]

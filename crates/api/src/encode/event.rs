@@ -2,7 +2,7 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{item, keys, put_line_details, put_related, status, text_of, units};
+use super::{item, keys, limits, pools, put_line_details, put_related, sinks, status, text_of, units};
 use crate::EventType;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
@@ -25,7 +25,12 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
     object.word("type", event_type(event));
     object.time("time", event.at);
     match &event.transition {
-        Transition::Hold { change, hold, figures } => moved(&mut object, change, hold, figures),
+        Transition::Hold { change, hold, figures, limits: effects } => {
+            moved(&mut object, change, hold, figures);
+            if let Some(effects) = effects {
+                limits::put_effects(&mut object, effects);
+            }
+        }
         Transition::Stock { change, item: after } => {
             array(object.value("lines"), [after], |out, after| {
                 let mut object = Object::open(out);
@@ -41,6 +46,17 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                     object.optional_text("supply_id", supply_id.as_ref().map(Label::as_str));
                 }
                 StockChange::UnitsAdded(all) => units::new(object.value("units"), all),
+                StockChange::PoolSet { pool }
+                | StockChange::PoolDeleted { pool }
+                | StockChange::PoolReleased { pool } => {
+                    if let Some(pool) = after.pools.get(pool) {
+                        pools::pool(object.value("pool"), pool);
+                    }
+                }
+                StockChange::UnitsPooled { pool, units } => {
+                    object.optional_text("to_pool", pool.as_ref().map(Label::as_str));
+                    array(object.value("unit_ids"), &**units, |out, unit| put_text(out, unit.id.as_str()));
+                }
                 StockChange::UnitsRetired(units) => {
                     array(object.value("unit_ids"), &**units, |out, unit| put_text(out, unit.as_str()));
                 }
@@ -51,13 +67,19 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             put_scope(&mut object, scope);
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
         }
+        Transition::Limit { limit } => limits::limit(object.value("limit"), limit),
         // The value may be a secret: of an API key everything but its digest is shown, and of other records nothing.
         Transition::Record { change, record } => {
-            object.text("key_id", record.key.id.as_str());
+            let id = record.key.id.as_str();
             match change {
                 RecordChange::Silent => {}
                 RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
+                    object.text("key_id", id);
                     keys::of_event(&mut object, record.value.as_ref());
+                }
+                RecordChange::SinkEventSkipped => {
+                    object.text("sink", id);
+                    sinks::of_event(&mut object, record.value.as_ref());
                 }
             }
         }
@@ -84,7 +106,8 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[S
     object.text("owner_id", hold.terms.reserve.owner_id.as_str());
     object.word("status", status(hold.status));
     object.number("quantity", hold.quantity());
-    array(object.value("lines"), hold.lines.iter().zip(figures), put_line);
+    let pool = hold.terms.reserve.pool();
+    array(object.value("lines"), hold.lines.iter().zip(figures), |out, line| put_line(out, line, pool));
     object.time("expires_at", hold.expires_at);
     object.number("version", hold.version);
     let closing = hold.closing.as_deref();
@@ -204,7 +227,8 @@ fn put_moved(out: &mut Vec<u8>, hold: &Hold, moved: &[MovedUnits], fulfilled: &[
     });
 }
 
-fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
+/// `pool` is the one that the reservation names.
+fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters), pool: Option<&Label>) {
     let mut object = Object::open(out);
     text_of(&mut object, &line.item);
     object.number("quantity", u64::from(line.quantity));
@@ -215,7 +239,7 @@ fn put_line(out: &mut Vec<u8>, (line, figures): (&Line, &StockCounters)) {
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
     }
-    put_line_details(&mut object, line);
+    put_line_details(&mut object, line, pool);
     if line.units.is_some() {
         units::of_line(object.value("units"), line.units());
     }

@@ -159,6 +159,16 @@ pub(crate) fn put_uuid(out: &mut Vec<u8>, bits: u128) {
     }
 }
 
+/// An instant as the API writes it.
+pub fn instant_text(at: Instant) -> String {
+    String::from_utf8_lossy(&rfc3339(at)).into_owned()
+}
+
+/// The day of an instant in UTC: `YYYY-MM-DD`.
+pub fn day_of(at: Instant) -> String {
+    String::from_utf8_lossy(rfc3339(at).get(..10).unwrap_or_default()).into_owned()
+}
+
 /// The first and the last millisecond whose year has four digits.
 const FIRST_MILLI: i64 = -62_167_219_200_000;
 const LAST_MILLI: i64 = 253_402_300_799_999;

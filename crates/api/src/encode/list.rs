@@ -1,9 +1,9 @@
 //! Lists that are written entry by entry: pages, and the results of a batch.
 
-use super::json::{Object, put_text};
+use super::json::{Object, array, put_text};
 use super::{item, reservation_with_token, text_of};
 use crate::problem::Problem;
-use stockhold_domain::{Hold, Item, ItemKey, RequestId};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, RequestId};
 
 /// A list that is being written. A copy of it continues from the point where it was made, after the buffer was
 /// truncated to that length.
@@ -91,6 +91,27 @@ fn opened(out: &mut Vec<u8>, status: u16, replayed: bool) -> Object<'_> {
         object.flag("replayed", true);
     }
     object
+}
+
+/// The availability of a SKU at several locations: each item, or that it does not exist, and the sum. `now` is the time of the answer.
+pub fn availability_at(out: &mut Vec<u8>, sku: &str, items: &[(&ItemKey, Option<&Item>)], now: Instant) {
+    let mut object = Object::open(out);
+    object.text("sku", sku);
+    let known = items.iter().filter_map(|(_, item)| *item);
+    object.number("available", known.map(Item::available).fold(0, u64::saturating_add));
+    array(object.value("locations"), items, |out, (key, item)| {
+        let mut entry = Object::open(out);
+        entry.text("location", key.location());
+        match item {
+            Some(item) => {
+                entry.number("available", item.available());
+                entry.time("as_of", now.max(item.figures.at));
+            }
+            None => entry.flag("unknown", true),
+        }
+        entry.close();
+    });
+    object.close();
 }
 
 /// An item that does not exist, in a list of availabilities.

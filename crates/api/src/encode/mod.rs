@@ -6,15 +6,31 @@
 
 pub(crate) mod json;
 
+mod cloud_event;
 mod event;
+mod gate;
 mod keys;
+mod limits;
 mod list;
+mod pools;
+mod sinks;
 mod terms;
 mod units;
 
+pub use cloud_event::{
+    CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,
+    path_segment,
+};
 pub use event::{event, event_type, traceparent};
+pub use gate::{gate, gate_reload};
+pub use json::{day_of, instant_text};
 pub use keys::{key, new_key};
-pub use list::{List, result_item, result_nothing, result_problem, result_reservation, unknown_item};
+pub use limits::{limit, limit_usage};
+pub use list::{
+    List, availability_at, result_item, result_nothing, result_problem, result_reservation, unknown_item,
+};
+pub use pools::{pool, pools};
+pub use sinks::{sink, sink_replay, sinks};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
 
@@ -35,7 +51,8 @@ pub fn reservation_with_token(out: &mut Vec<u8>, hold: &Hold, hold_token: Option
     object.uuid("reservation_id", hold.id.as_u128());
     object.word("status", status(hold.status));
     object.text("owner_id", hold.terms.reserve.owner_id.as_str());
-    array(object.value("lines"), &*hold.lines, line);
+    let pool = hold.terms.reserve.pool();
+    array(object.value("lines"), &*hold.lines, |out, shown| line(out, shown, pool));
     object.number("quantity", hold.quantity());
     object.time("created_at", hold.terms.created_at);
     object.time("expires_at", hold.expires_at);
@@ -93,7 +110,8 @@ fn put_related(object: &mut Object<'_>, details: &HoldDetails) {
     }
 }
 
-fn line(out: &mut Vec<u8>, line: &Line) {
+/// `pool` is the one that the reservation names.
+fn line(out: &mut Vec<u8>, line: &Line, pool: Option<&Label>) {
     let mut object = Object::open(out);
     object.text("sku", line.item.sku());
     object.text("location", line.item.location());
@@ -108,7 +126,7 @@ fn line(out: &mut Vec<u8>, line: &Line) {
     if line.returned > 0 {
         object.number("returned_quantity", u64::from(line.returned));
     }
-    put_line_details(&mut object, line);
+    put_line_details(&mut object, line, pool);
     if line.units.is_some() {
         units::of_line(object.value("units"), line.units());
     }
@@ -116,7 +134,7 @@ fn line(out: &mut Vec<u8>, line: &Line) {
 }
 
 /// Members that few lines have.
-fn put_line_details(object: &mut Object<'_>, line: &Line) {
+fn put_line_details(object: &mut Object<'_>, line: &Line, pool: Option<&Label>) {
     let Some(details) = &line.details else { return };
     if details.backordered > 0 {
         object.number("backordered_quantity", u64::from(details.backordered));
@@ -124,6 +142,8 @@ fn put_line_details(object: &mut Object<'_>, line: &Line) {
     if let Some(at) = details.promised_at {
         object.time("promised_at", at);
     }
+    pools::put_draws(object, &details.draws, pool);
+    limits::put_counted(object, &details.counted);
 }
 
 fn text_of(object: &mut Object<'_>, key: &ItemKey) {
@@ -153,8 +173,9 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     object.number("held_units", item.figures.held);
     object.number("held_under_payment", item.figures.held_under_payment);
     object.number("safety_stock", item.settings.safety_stock);
+    object.number("set_aside", item.pools.set_aside());
     object.number("oversell_allowance", item.settings.oversell_allowance);
-    object.number("backordered", item.figures.backordered());
+    object.number("backordered", item.backordered());
     object.number("available", item.available());
     object.number("available_now", item.available_now());
     object.number("active_reservations", item.figures.active);
@@ -187,6 +208,9 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
             object.time("available_from", supply.available_from);
             object.close();
         });
+    }
+    if item.settings.gated {
+        object.flag("gated", true);
     }
     object.time("created_at", item.created_at);
     object.time("updated_at", item.figures.at);

@@ -16,6 +16,7 @@ pub(super) fn of_line(out: &mut Vec<u8>, units: &[LineUnit]) {
         if unit.returned {
             object.flag("returned", true);
         }
+        object.optional_text("pool", unit.pool.as_ref().map(Label::as_str));
         object.close();
     });
 }
@@ -30,6 +31,7 @@ pub fn unit(out: &mut Vec<u8>, unit: &Unit, shows_holder: bool) {
     }
     object.number("version", unit.version);
     place(&mut object, &unit.place);
+    object.optional_text("pool", unit.pool.as_ref().map(Label::as_str));
     if let Some(id) = unit.status.holder().filter(|_| shows_holder) {
         object.uuid("reservation_id", id.as_u128());
     }
@@ -98,7 +100,8 @@ pub fn map_etag(map: &SeatMap) -> String {
     format!("\"{}-{}{layout}\"", map.item.version, map.states.moves)
 }
 
-/// A seat map. `states` is base64 of two bits for each unit in claim order: 0 available, 1 held, 2 sold. A byte has
+/// A seat map. `states` is base64 of two bits for each unit in claim order: 0 available, 1 held, 2 sold, 3 available in a
+/// pool only. A byte has
 /// four units, the first in its lowest bits. `layout` lists the same units in the same order, in columns.
 pub fn seat_map(out: &mut Vec<u8>, map: &SeatMap) {
     let mut object = Object::open(out);
@@ -108,9 +111,12 @@ pub fn seat_map(out: &mut Vec<u8>, map: &SeatMap) {
     object.number("count", map.states.count as u64);
     let sold = map.item.figures.confirmed_sold;
     let held = map.item.figures.held;
-    object.number("available", (map.states.count as u64).saturating_sub(sold.saturating_add(held)));
+    let set_aside = map.item.pools.set_aside();
+    let taken = sold.saturating_add(held).saturating_add(set_aside);
+    object.number("available", (map.states.count as u64).saturating_sub(taken));
     object.number("held", held);
     object.number("sold", sold);
+    object.number("set_aside", set_aside);
     states(object.value("states"), map);
     if let Some(units) = &map.layout {
         layout(object.value("layout"), units);
@@ -125,6 +131,7 @@ fn states(out: &mut Vec<u8>, map: &SeatMap) {
         _ if at >= map.states.count => 0,
         (true, _) => 0,
         (false, true) => 2_u8,
+        (false, false) if has(&map.states.set_aside, at) => 3,
         (false, false) => 1,
     };
     let bytes = (0..map.states.count.div_ceil(UNITS_A_BYTE)).map(|byte| {
@@ -192,39 +199,45 @@ mod tests {
     #[test]
     fn a_map_s_states_are_read_as_they_were_written() {
         use crate::wire::Stands;
-        use stockhold_domain::{Instant, ItemKey, Mode, Pool, ReservationId, Settings, StockCounters};
+        use stockhold_domain::{
+            Instant, ItemKey, Mode, Pools, ReservationId, Settings, StockCounters, UnitIndex,
+        };
         let label = |text: &str| Label::new(text).unwrap();
         let id = ReservationId::from_u128(1);
-        let mut pool = Pool::default();
+        let mut unit_index = UnitIndex::default();
         let status = |n: u64| match n % 7 {
             0 | 4 => UnitStatus::Held(id),
             2 | 3 => UnitStatus::Sold(id),
             _ => UnitStatus::Available,
         };
+        let in_pool = |n: u64| n % 7 == 6;
         let unit = |n: u64| Unit {
             id: label(&n.to_string()),
             place: Place { position: n, ..Place::default() },
             status: status(n),
             version: 1,
+            pool: in_pool(n).then(|| label("vip")),
         };
-        pool.add((0..203).map(unit).collect());
-        pool.retire(&label("1"));
+        unit_index.add((0..203).map(unit).collect());
+        unit_index.retire(&label("1"));
         let figures = StockCounters { total_units: 202, ..StockCounters::none(Instant::default()) };
         let item = Item {
             key: ItemKey::new(&label("here"), &label("hall")),
             mode: Mode::Units,
             figures,
             settings: Settings::default().into(),
+            pools: Pools::default(),
             version: 3,
             paused: false,
             created_at: Instant::default(),
         };
         let mut out = Vec::new();
-        seat_map(&mut out, &SeatMap::of(&item, &pool, true));
+        seat_map(&mut out, &SeatMap::of(&item, &unit_index, true));
         let read: crate::wire::SeatMap = serde_json::from_slice(&out).unwrap();
         let expected: Vec<_> = (0..203)
             .filter(|n| *n != 1)
             .map(|n| match status(n) {
+                UnitStatus::Available if in_pool(n) => Stands::SetAside,
                 UnitStatus::Available => Stands::Available,
                 UnitStatus::Held(_) => Stands::Held,
                 UnitStatus::Sold(_) | UnitStatus::Fulfilled(_) => Stands::Sold,

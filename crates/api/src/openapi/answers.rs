@@ -81,6 +81,7 @@ fn reservation() -> Value {
             maybe("replaces", uuid("The expired reservation whose units this one took again.")),
             maybe("replaced_by", uuid("The reservation that took the units again after the deadline.")),
             maybe("channel", label("The sales channel.")),
+            maybe("pool", label("The pool that its lines draw from before general stock.")),
             maybe("customer_id", label("The buyer.")),
             maybe("session_id", label("The buyer's session.")),
             maybe("metadata", metadata()),
@@ -121,6 +122,7 @@ fn hold_token() -> Value {
 }
 
 fn line() -> Value {
+    let [pool_quantity, pools] = super::pools::draws();
     object(
         "An item of a reservation.",
         vec![
@@ -142,6 +144,9 @@ fn line() -> Value {
             ),
             backordered(),
             promised(),
+            pool_quantity,
+            pools,
+            line_limits(),
             maybe(
                 "units",
                 array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which, as they were granted."),
@@ -159,6 +164,11 @@ pub(super) fn backordered() -> super::schema::Member {
              all were. A line that loses units loses these first.",
         ),
     )
+}
+
+/// The limits that count units of a line.
+pub(super) fn line_limits() -> super::schema::Member {
+    maybe("limits", array(named("LineLimit"), 1, usize::MAX, "The limits that count units of the line."))
 }
 
 /// When they are expected.
@@ -180,6 +190,13 @@ fn line_unit() -> Value {
             always("version", counter("Its version at the line's latest transition of it.")),
             maybe("fulfilled", flag("It left the shelf; absent when it did not.")),
             maybe("returned", flag("It came back after the sale; absent when it did not.")),
+            maybe(
+                "pool",
+                label(
+                    "The pool that it was drawn from; absent when it was general stock, or when it came back after the pool had been \
+                     released.",
+                ),
+            ),
         ],
     )
 }
@@ -217,6 +234,10 @@ fn unit() -> Value {
         always("version", counter("Its transitions so far: +1 for each, without gaps.")),
     ];
     members.extend(place());
+    members.push(maybe(
+        "pool",
+        label("The pool that it is set aside for. A unit that is held or sold keeps the pool that it was drawn from."),
+    ));
     members.push(maybe("reservation_id", uuid("The reservation that holds or bought it.")));
     object("A unit of an item whose units have ids.", members)
 }
@@ -241,14 +262,15 @@ fn seat_map() -> Value {
             always("location", label("Where.")),
             always("version", counter("The item's version: the layout is another when it is.")),
             always("count", units("Units that exist.")),
-            always("available", units("Units that are free.")),
+            always("available", units("Units that are free for everyone.")),
             always("held", units("Units that are held.")),
             always("sold", units("Units that are sold.")),
+            always("set_aside", units("Units that are free in pools only.")),
             always(
                 "states",
                 text(
-                    "Two bits for each unit in the order of their claims: 0 available, 1 held, 2 sold. Four units a byte, the \
-                     first in its lowest bits; in base64.",
+                    "Two bits for each unit in the order of their claims: 0 available, 1 held, 2 sold, 3 available in \
+                     a pool only. Four units a byte, the first in its lowest bits; in base64.",
                 ),
             ),
             maybe("layout", named("SeatLayout")),
@@ -291,7 +313,7 @@ fn seat_attributes() -> Value {
 fn item() -> Value {
     object(
         "One SKU at one location, with its stock figures. `available` is `total_units` + `oversell_allowance` − \
-         `confirmed_sold` − `held_units` − `safety_stock`, never below 0.",
+         `confirmed_sold` − `held_units` − `safety_stock` − `set_aside`, never below 0.",
         vec![
             always("sku", label("What is sold.")),
             always("location", label("Where it is stocked.")),
@@ -310,13 +332,20 @@ fn item() -> Value {
                 units("Those of `held_units` whose reservation has an open payment window."),
             ),
             always("safety_stock", units("Units kept from sale.")),
+            always("set_aside", units("Units that pools keep from general sale: those that are not drawn.")),
             always(
                 "oversell_allowance",
                 units("Units that may be held and sold beyond the total, before they are there."),
             ),
-            always("backordered", units("Units that are held and sold beyond the total.")),
-            always("available", units("Units that a reserve can have now, the allowance included.")),
-            always("available_now", units("Units that a reserve can have now and that are there.")),
+            always("backordered", units("Units that are held, sold and set aside beyond the total.")),
+            always(
+                "available",
+                units("Units that a reserve without a pool can have now, the allowance included."),
+            ),
+            always(
+                "available_now",
+                units("Units that a reserve without a pool can have now and that are there."),
+            ),
             always("active_reservations", counter("Active reservations with a line on the item.")),
             always(
                 "paused",
@@ -339,6 +368,10 @@ fn item() -> Value {
                 "incoming",
                 array(named("Supply"), 1, SUPPLIES, "Deliveries that are expected, in order of their dates."),
             ),
+            maybe(
+                "gated",
+                flag("Whether a gate may refuse its reserves when it is sold out. Absent if not."),
+            ),
             always("created_at", time("When it was created.")),
             always("updated_at", time("When its figures last changed.")),
             maybe("metadata", metadata()),
@@ -356,7 +389,7 @@ fn availability() -> Value {
             always(
                 "available",
                 units(
-                    "Units that a reserve can have now. Never too high; between a hold's deadline and \
+                    "Units that a reserve without a pool can have now. Never too high; between a hold's deadline and \
                 its expiry a moment later it may be too low.",
                 ),
             ),
@@ -440,6 +473,13 @@ fn shortage() -> Value {
             maybe(
                 "unknown_sections",
                 array(label("A section."), 1, SECTIONS, "Requested sections that do not exist."),
+            ),
+            maybe(
+                "approximate",
+                flag(
+                    "Whether `available` comes from a gate in front of the store, which may be behind the store. Absent \
+                     if not.",
+                ),
             ),
         ],
     )

@@ -10,16 +10,17 @@ use super::requests::{
 use super::reservations::example;
 use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
 use super::schema::{
-    Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, uuid, with,
+    Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, time, units,
+    uuid, with,
 };
-use crate::decode::{COMMANDS, ITEMS, MAX_VERSION};
+use crate::decode::{COMMANDS, ITEMS, LOCATIONS, MAX_VERSION};
 use crate::encode;
 use crate::problem::Reason;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 28] = [
+const REFUSALS: [Reason; 30] = [
     Reason::InvalidRequest,
     Reason::Forbidden,
     Reason::UnknownItem,
@@ -34,6 +35,8 @@ const REFUSALS: [Reason; 28] = [
     Reason::ReservationNotConfirmed,
     Reason::PaymentInProgress,
     Reason::SplitExceedsHeld,
+    Reason::LimitExceeded,
+    Reason::CustomerRequired,
     Reason::FulfilExceedsSold,
     Reason::FulfilExceedsOnHand,
     Reason::UnknownSupply,
@@ -61,6 +64,7 @@ pub(super) fn of_items() -> Vec<Operation> {
 }
 
 /// Their schemas, by name.
+#[expect(clippy::too_many_lines, reason = "one entry for each schema")]
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let mut all = commands_by_name();
     all.extend([
@@ -83,6 +87,30 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("CommandProblem", with(problems::one_of(&REFUSALS), "description", "Why a command was not done.")),
         (
             "AvailabilityRequest",
+            json!({
+                "description": "Items to look up, or one SKU at several locations.",
+                "oneOf": [named("ItemsRequest"), named("LocationsRequest")],
+            }),
+        ),
+        (
+            "LocationsRequest",
+            closed(
+                "One SKU at several locations.",
+                vec![
+                    always("sku", label("What.")),
+                    always(
+                        "locations",
+                        with(
+                            array(label("A location."), 1, LOCATIONS, "Where, each location once."),
+                            "uniqueItems",
+                            true,
+                        ),
+                    ),
+                ],
+            ),
+        ),
+        (
+            "ItemsRequest",
             closed(
                 "Items to look up.",
                 vec![always(
@@ -97,6 +125,47 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ),
         (
             "AvailabilityAnswer",
+            json!({
+                "description": "As was asked: items, or one SKU at several locations.",
+                "oneOf": [named("ItemsAvailability"), named("LocationsAvailability")],
+            }),
+        ),
+        (
+            "LocationsAvailability",
+            object(
+                "The availability of a SKU over several locations.",
+                vec![
+                    always("sku", label("What.")),
+                    always("available", units("Units that are available at all of the locations together.")),
+                    always(
+                        "locations",
+                        array(
+                            named("LocationAvailability"),
+                            1,
+                            LOCATIONS,
+                            "One entry for each requested location, in the same order.",
+                        ),
+                    ),
+                ],
+            ),
+        ),
+        (
+            "LocationAvailability",
+            object(
+                "What is available at one location, or that it does not stock the SKU.",
+                vec![
+                    always("location", label("Where.")),
+                    maybe("available", units("Available units. Absent when the location does not stock the SKU.")),
+                    maybe("as_of", time("When this was true. Absent when the location does not stock the SKU.")),
+                    maybe(
+                        "unknown",
+                        json!({ "type": "boolean", "const": true, "description": "The location does not stock the SKU." }),
+                    ),
+                ],
+            ),
+        ),
+        (
+            "ItemsAvailability",
             object(
                 "One entry for each requested item, in the same order.",
                 vec![always("items", array(named("AvailabilityEntry"), 1, ITEMS, "The items."))],
@@ -331,11 +400,22 @@ fn availability() -> Operation {
         encode::unknown_item(list.entry(out), &item_key("hub-9", "cup"));
         list.close(out);
     });
+    let (tea, nowhere) = (item(), item_key("hub-9", item().key.sku()));
+    let of_locations = written(|out| {
+        let items = [(&tea.key, Some(&tea)), (&nowhere, None)];
+        encode::availability_at(out, tea.key.sku(), &items, at(1));
+    });
     Operation::of(RouteId::GetAvailabilities)
         .requests(json!({
             "two": example("Two items", json!({
                 "items": [{ "sku": "tea" }, { "sku": "cup", "location": "hub-9" }],
             })),
+            "locations": example("One SKU at two locations", json!({
+                "sku": tea.key.sku(), "locations": [tea.key.location(), nowhere.location()],
+            })),
         }))
-        .responds(json!({ "two": example("One item that exists and one that does not", shown) }))
+        .responds(json!({
+            "two": example("One item that exists and one that does not", shown),
+            "locations": example("A location that stocks the SKU and one that does not", of_locations),
+        }))
 }

@@ -13,7 +13,7 @@ use crate::decode::{EVENTS_EXAMINED, PAGE_LIMIT};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, MERGE_SOURCES};
+use stockhold_domain::limits::{BASKET_LINES, LIMITS, LINE_QUANTITY, MERGE_SOURCES};
 use stockhold_domain::{Scope, StockChange, Transition};
 
 /// The types that begin with one of these words.
@@ -24,8 +24,11 @@ fn types_of(subjects: &[&str]) -> Vec<&'static str> {
 
 const OF_RESERVATIONS: &[&str] = &["reservation"];
 const OF_STOCK: &[&str] = &["stock", "units"];
+const OF_POOLS: &[&str] = &["pool"];
 const OF_SALES: &[&str] = &["sale"];
+const OF_LIMITS: &[&str] = &["limit"];
 const OF_KEYS: &[&str] = &["access"];
+const OF_SINKS: &[&str] = &["sink"];
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
@@ -38,8 +41,37 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("Event", event()),
         ("ReservationEvent", of_reservation()),
         ("StockEvent", of_stock()),
+        (
+            "PoolEvent",
+            framed(
+                "What became of a pool of an item, as it is after the event. `pool.set`: it was created or replaced. `pool.deleted`: \
+                 an operator deleted it. `pool.released`: its time came. After a deletion or a release it has only the units \
+                 that were drawn from it.",
+                OF_POOLS,
+                super::pools::of_event(),
+            ),
+        ),
         ("SaleEvent", of_sale()),
+        (
+            "LimitEvent",
+            framed(
+                "What an operator did to a limit, as it is after the event.",
+                OF_LIMITS,
+                vec![always("limit", named("EventLimit"))],
+            ),
+        ),
         ("KeyEvent", of_key()),
+        (
+            "SinkEvent",
+            framed(
+                "What an operator did to a sink of events.",
+                OF_SINKS,
+                vec![
+                    always("sink", label("The sink's name.")),
+                    always("skipped_position", counter("The position of the skipped event.")),
+                ],
+            ),
+        ),
         ("EventLine", line()),
         ("EventItem", figures("An item as it is after the event.", Vec::new())),
         ("LineBefore", moved_line("A line as it was before the event.", "which units it had")),
@@ -62,8 +94,11 @@ fn event() -> Value {
     let kinds = [
         (OF_RESERVATIONS, "ReservationEvent"),
         (OF_STOCK, "StockEvent"),
+        (OF_POOLS, "PoolEvent"),
         (OF_SALES, "SaleEvent"),
+        (OF_LIMITS, "LimitEvent"),
         (OF_KEYS, "KeyEvent"),
+        (OF_SINKS, "SinkEvent"),
     ];
     let mapping: Map<_, _> = kinds
         .iter()
@@ -127,6 +162,7 @@ fn of_reservation() -> Value {
                 time("When made or amended: the latest deadline that extensions can reach."),
             ),
             maybe("channel", label("When made or amended: the sales channel.")),
+            maybe("pool", label("When made or amended: the pool that it draws from.")),
             maybe("customer_id", label("When made or amended: the buyer.")),
             maybe("session_id", label("When made or amended: the buyer's session.")),
             maybe("metadata", metadata()),
@@ -158,6 +194,19 @@ fn of_reservation() -> Value {
                 array(named("MovedLine"), 1, BASKET_LINES, "When fulfilled: what left the shelf."),
             ),
             maybe("returned", array(named("MovedLine"), 1, BASKET_LINES, "When returned: what came back.")),
+            maybe(
+                "limit_counters",
+                array(named("LimitCounter"), 1, usize::MAX, "The counters of limits that the event moved."),
+            ),
+            maybe(
+                "limits_overridden",
+                array(
+                    label("A limit's id."),
+                    1,
+                    LIMITS,
+                    "The limits that were passed by and would have refused.",
+                ),
+            ),
             maybe("disposition", word(&["restock", "write_off"], "When returned: what became of the units.")),
             maybe("reason", label("When cancelled or returned, or when a payment window was closed: why.")),
         ],
@@ -205,7 +254,19 @@ fn of_stock() -> Value {
             maybe("reason", label("When adjusted: why.")),
             maybe("supply_id", label("When adjusted for a delivery that arrived: which.")),
             maybe("units", array(named("NewUnit"), 1, usize::MAX, "When units were added: which.")),
-            maybe("unit_ids", array(label("A unit's id."), 1, usize::MAX, "When units were retired: which.")),
+            maybe(
+                "unit_ids",
+                array(
+                    label("A unit's id."),
+                    1,
+                    usize::MAX,
+                    "When units were retired or changed their pool: which.",
+                ),
+            ),
+            maybe(
+                "to_pool",
+                label("When units were put into a pool: which; absent when they became general stock."),
+            ),
             always("item", named("Item")),
         ],
     )
@@ -238,6 +299,7 @@ fn of_key() -> Value {
 }
 
 fn line() -> Value {
+    let [pool_quantity, pools] = super::pools::draws();
     figures(
         "A line of a reservation, with its item as it is after the event.",
         vec![
@@ -253,6 +315,9 @@ fn line() -> Value {
             ),
             super::answers::backordered(),
             super::answers::promised(),
+            pool_quantity,
+            pools,
+            super::answers::line_limits(),
             maybe("units", array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which.")),
         ],
     )

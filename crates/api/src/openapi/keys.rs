@@ -5,8 +5,8 @@ use super::operation::{Operation, in_path};
 use super::reservations::example;
 use super::samples::{rolled_key, shop_key, written};
 use super::schema::{
-    Member, always, array, closed, flag, integer, key as idempotency_key, label, maybe, named, object, time,
-    with, word,
+    Member, always, array, closed, flag, integer, key as idempotency_key, label, maybe, named, object,
+    request_time, time, with, word,
 };
 use crate::encode;
 use crate::routes::RouteId;
@@ -179,13 +179,7 @@ fn key_request() -> Value {
     ];
     members.extend(restrictions());
     members.extend([
-        maybe(
-            "expires_at",
-            json!({
-                "type": "string", "format": "date-time",
-                "description": "When the key ends by itself, in the future, as RFC 3339. Absent: never.",
-            }),
-        ),
+        maybe("expires_at", request_time("When the key ends by itself, in the future. Absent: never.")),
         networks(),
         maybe("rate_limit", named("RateLimit")),
         maybe("idempotency_key", idempotency_key()),

@@ -12,6 +12,16 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationPage", page("Reservation", "Reservations, the newest first.", next())),
         ("ItemPage", page("Item", "Items in order of location and SKU, byte by byte.", next())),
         ("UnitPage", page("Unit", "Units of an item, in the order of their claims.", next())),
+        ("LimitPage", page("Limit", "Limits, in the order of their ids.", next())),
+        (
+            "LimitUsagePage",
+            page(
+                "LimitUsage",
+                "What a limit counts for each subject, in the order of their names. A subject that has \
+             nothing is left out.",
+                next(),
+            ),
+        ),
         ("ApiKeyPage", page("ApiKey", "API keys, in the order of their ids.", next())),
         ("EventPage", page("Event", "Events, the oldest first.", onwards())),
         (

@@ -13,6 +13,7 @@ mod operation;
 mod problems;
 mod samples;
 mod schema;
+mod sinks;
 
 mod answers;
 mod lists;
@@ -20,9 +21,13 @@ mod requests;
 
 mod batches;
 mod events;
+mod gate;
 mod inventory;
 mod keys;
+mod limits;
 mod pages;
+mod pools;
+mod profiles;
 mod reservations;
 mod units;
 
@@ -30,6 +35,7 @@ mod docs;
 
 pub use docs::docs_html;
 pub(crate) use docs::{answered_by, html};
+pub use gate::GATE_ITEMS;
 
 use crate::problem::Reason;
 use crate::routes::Tag;
@@ -60,8 +66,13 @@ fn made() -> Value {
         inventory::operations(),
         batches::of_items(),
         units::operations(),
+        pools::operations(),
         inventory::sales(),
         events::operations(),
+        limits::operations(),
+        gate::operations(),
+        sinks::operations(),
+        profiles::operations(),
         keys::operations(),
         pages::operations(),
     ];
@@ -110,6 +121,11 @@ fn schemas() -> Map<String, Value> {
         answers::schemas(),
         lists::schemas(),
         events::schemas(),
+        limits::schemas(),
+        gate::schemas(),
+        sinks::schemas(),
+        pools::schemas(),
+        profiles::schemas(),
         keys::schemas(),
     ];
     let mut schemas: Map<_, _> =

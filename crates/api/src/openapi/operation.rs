@@ -1,7 +1,7 @@
 //! One operation of the document: its row of the route table, with parameters, examples and links.
 
-use super::problems;
 use super::schema::{always, etag, header_key, named, object, with};
+use super::{problems, profiles};
 use crate::problem::{self, Reason, grouped};
 use crate::routes::{self, Body, Content, Preconditions, RequiredScope, RouteId, RouteSpec};
 use serde_json::{Map, Value, json};
@@ -77,15 +77,23 @@ impl Operation {
                 response(route, one, &self.response_examples, self.links.as_ref()),
             );
         }
-        for with_status in route.reasons().chunk_by(|a, b| a.status() == b.status()) {
-            if let Some(first) = with_status.first() {
-                responses.insert(first.status().to_string(), answer_of(with_status));
-            }
-        }
+        responses.extend(refusals(route));
         operation["responses"] = responses.into();
         operation["security"] = security(route);
         operation
     }
+}
+
+/// The refusals and failures of a route, by status.
+fn refusals(route: &RouteSpec) -> Map<String, Value> {
+    let reasons = route.reasons();
+    if let Some(profile) = route.profile {
+        return profiles::error_responses(profile, &reasons);
+    }
+    let by_status = reasons.chunk_by(|a, b| a.status() == b.status());
+    by_status
+        .filter_map(|with_status| Some((with_status.first()?.status().to_string(), answer_of(with_status))))
+        .collect()
 }
 
 /// What a caller has to present. `{}` stands for nothing: a server without credentials asks for none.
@@ -211,6 +219,15 @@ fn refusal(reasons: &[Reason]) -> Value {
         .collect();
     let titles: Vec<_> =
         reasons.iter().map(|reason| format!("`{}`: {}.", reason.name(), reason.title())).collect();
+    json!({
+        "description": titles.join(" "),
+        "headers": refusal_headers(reasons),
+        "content": { problem::CONTENT_TYPE: { "schema": schema, "examples": examples } },
+    })
+}
+
+/// The headers of the answers of these reasons.
+pub(super) fn refusal_headers(reasons: &[Reason]) -> Value {
     let mut headers = json!({ "X-Request-Id": component("headers", "RequestId") });
     if reasons.contains(&Reason::Unauthenticated) {
         headers["WWW-Authenticate"] = component("headers", "WwwAuthenticate");
@@ -222,11 +239,7 @@ fn refusal(reasons: &[Reason]) -> Value {
     if reasons.contains(&Reason::MethodNotAllowed) {
         headers["Allow"] = component("headers", "Allow");
     }
-    json!({
-        "description": titles.join(" "),
-        "headers": headers,
-        "content": { problem::CONTENT_TYPE: { "schema": schema, "examples": examples } },
-    })
+    headers
 }
 
 /// What the document calls the answer of several reasons that many operations share, if it is one of those.
@@ -264,6 +277,8 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::UnknownItem,
         Reason::UnknownReservation,
         Reason::UnknownKey,
+        Reason::UnknownLimit,
+        Reason::TooManyLimits,
         Reason::UnknownRoute,
         Reason::MethodNotAllowed,
         Reason::RequestTimeout,
@@ -271,6 +286,10 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::UnitInUse,
         Reason::ItemInUse,
         Reason::KeyEnded,
+        Reason::GateNotConfigured,
+        Reason::UnknownSink,
+        Reason::SinkInUse,
+        Reason::SinkFailed,
         Reason::PreconditionFailed,
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
@@ -283,7 +302,7 @@ pub(super) fn responses() -> Map<String, Value> {
     ];
     let alone = alone.into_iter().map(|reason| (problems::answer_name(reason), refusal(&[reason])));
     let other = ("Other".to_owned(), other());
-    alone.chain(shared).chain([other]).collect()
+    alone.chain(shared).chain([other]).chain(profiles::responses()).collect()
 }
 
 /// Any refusal, for readers that do not look at the reason.

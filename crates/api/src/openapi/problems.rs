@@ -9,8 +9,10 @@ use super::schema::{
 use crate::decode::{BODY_BYTES, Invalid, MAX_FAULTS};
 use crate::problem::{HEAD_BYTES, Problem, Reason};
 use serde_json::{Map, Value, json};
-use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, SECTIONS};
-use stockhold_domain::{Mode, Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus};
+use stockhold_domain::limits::{BASKET_LINES, LINE_QUANTITY, SECTIONS, SOURCE_PAIRS};
+use stockhold_domain::{
+    ExceededLimit, Mode, Rejection, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus,
+};
 use stockhold_service::{CredentialFault, MissingPermission};
 use stockhold_store::Failure;
 
@@ -128,7 +130,7 @@ fn own(reason: Reason) -> Vec<Member> {
             ]
         }
         Reason::InsufficientInventory => vec![
-            always("lines", array(named("Shortage"), 1, BASKET_LINES, "The items that fall short.")),
+            always("lines", array(named("Shortage"), 1, SOURCE_PAIRS, "The items that fall short.")),
             not_reacquired(),
             maybe("available", units("With one item: available units.")),
             maybe("next_expiry_at", time("With one item: the deadline of its earliest hold.")),
@@ -139,6 +141,13 @@ fn own(reason: Reason) -> Vec<Member> {
                     1,
                     SECTIONS,
                     "With one item: requested sections that do not exist.",
+                ),
+            ),
+            maybe(
+                "approximate",
+                flag(
+                    "Whether `available` of an item comes from a gate in front of the store, which may be behind the \
+                     store. Absent if not.",
                 ),
             ),
         ],
@@ -216,7 +225,13 @@ fn own(reason: Reason) -> Vec<Member> {
             always("confirmed_sold", units("Units sold, less returns.")),
             always("held_units", units("Units in active reservations.")),
             always("total_units", units("Units that exist, unchanged.")),
+            always("set_aside", units("Units that pools keep from general sale.")),
+            always("free", units("Units that a pool can be given: the total less all of these.")),
         ],
+        Reason::UnknownPool => vec![sku(), location(), always("pool", label_schema("The pool."))],
+        Reason::TooManyPools => {
+            vec![sku(), location(), always("limit", counter("The most pools of an item."))]
+        }
         Reason::ItemInUse => vec![
             always("confirmed_sold", units("Units sold, less returns.")),
             always("held_units", units("Units in active reservations.")),
@@ -252,6 +267,18 @@ fn own(reason: Reason) -> Vec<Member> {
                 ),
             ),
         ],
+        Reason::LimitExceeded => vec![
+            always(
+                "limits",
+                array(exceeded_limit(), 1, usize::MAX, "Every limit that leaves too few units."),
+            ),
+            not_reacquired(),
+        ],
+        Reason::CustomerRequired => {
+            vec![always("limit_id", label_schema("The limit.")), not_reacquired()]
+        }
+        Reason::UnknownLimit => vec![always("limit_id", label_schema("The id."))],
+        Reason::TooManyLimits => vec![always("limit", counter("The most limits."))],
         Reason::FulfilExceedsOnHand => vec![
             sku(),
             location(),
@@ -293,6 +320,10 @@ fn own(reason: Reason) -> Vec<Member> {
         Reason::UnknownReservation
         | Reason::UnknownKey
         | Reason::KeyEnded
+        | Reason::GateNotConfigured
+        | Reason::UnknownSink
+        | Reason::SinkInUse
+        | Reason::SinkFailed
         | Reason::UnknownRoute
         | Reason::MethodNotAllowed
         | Reason::RequestTimeout
@@ -305,6 +336,19 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::Unavailable
         | Reason::OutcomeUnknown => Vec::new(),
     }
+}
+
+fn exceeded_limit() -> Value {
+    object(
+        "A limit that leaves too few units.",
+        vec![
+            always("limit_id", label_schema("Which limit.")),
+            maybe("subject", label_schema("The customer or the owner. Absent: all together.")),
+            always("limit", units("The most units.")),
+            always("used", units("Units that it counts already.")),
+            always("requested", counter("Units that the request would add to them.")),
+        ],
+    )
 }
 
 /// Beside the refusal of a confirm with `if_expired: reacquire`.
@@ -352,6 +396,10 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::UnknownItem => Rejection::UnknownItem(vec![item_key("hub-9", "tea")]).into(),
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
         Reason::UnknownKey => Problem::unknown_key(shop_key().key_id),
+        Reason::GateNotConfigured => Problem::no_gate(),
+        Reason::UnknownSink => Problem::unknown_sink("ledgr"),
+        Reason::SinkInUse => Problem::sink_in_use("ledger"),
+        Reason::SinkFailed => Problem::sink_failed("orders", "connecting to RabbitMQ: no answer within 10 s"),
         Reason::KeyEnded => Problem::key_ended(shop_key().key_id),
         Reason::UnknownRoute => Problem::unknown_route("/v1/inventry/tea"),
         Reason::MethodNotAllowed => Problem::method_not_allowed("GET", "POST"),
@@ -362,6 +410,7 @@ pub(super) fn made(reason: Reason) -> Problem {
             available: 2,
             next_expiry_at: Some(cart().expires_at),
             unknown_sections: Vec::new(),
+            approximate: false,
         }])
         .into(),
         Reason::UnitsUnavailable => Rejection::UnitsUnavailable(vec![UnavailableUnits {
@@ -400,6 +449,17 @@ pub(super) fn made(reason: Reason) -> Problem {
             let item = item_key("default", "tea");
             Rejection::FulfilExceedsSold { item, requested: 5, unfulfilled: 2 }.into()
         }
+        Reason::LimitExceeded => Rejection::LimitExceeded(vec![ExceededLimit {
+            limit_id: label("drop-7-two-each"),
+            limit: 2,
+            used: 1,
+            requested: 2,
+            subject: Some(label("ann")),
+        }])
+        .into(),
+        Reason::CustomerRequired => Rejection::CustomerRequired { limit_id: label("drop-7-two-each") }.into(),
+        Reason::UnknownLimit => Rejection::UnknownLimit(label("drop-8")).into(),
+        Reason::TooManyLimits => Rejection::TooManyLimits.into(),
         Reason::FulfilExceedsOnHand => {
             Rejection::ExceedsOnHand { item: item_key("default", "tea"), requested: 5, on_hand: 3 }.into()
         }
@@ -414,8 +474,12 @@ pub(super) fn made(reason: Reason) -> Problem {
             Rejection::ExtensionLimit { max_expires_at: cart().terms.max_expires_at }.into()
         }
         Reason::BelowCommitted => {
-            Rejection::BelowCommitted { confirmed_sold: 20, held: 3, total_units: 100 }.into()
+            Rejection::BelowCommitted { confirmed_sold: 20, held: 3, total_units: 100, set_aside: 12 }.into()
         }
+        Reason::UnknownPool => {
+            Rejection::UnknownPool { item: item_key("default", "tea"), pool: label("partner-x") }.into()
+        }
+        Reason::TooManyPools => Rejection::TooManyPools(item_key("default", "tea")).into(),
         Reason::ItemInUse => Rejection::ItemInUse { confirmed_sold: 20, held: 3, units: 0 }.into(),
         Reason::PreconditionFailed => Rejection::PreconditionFailed { version: Some(5) }.into(),
         Reason::TooLarge => Problem::too_large(BODY_BYTES),

@@ -2,13 +2,13 @@
 
 use super::schema::{
     Member, always, array, closed, flag, integer, key, label, location, maybe, metadata, named, nullable,
-    quantity, seconds, time, units, uuid, with, word,
+    quantity, request_time, seconds, units, uuid, with, word,
 };
 use serde_json::{Value, json};
 use stockhold_domain::limits::{
     ATTRIBUTES, BASKET_LINES, BASKET_UNITS, DEFAULT_MAX_HOLD_SECONDS, DEFAULT_MAX_PAYMENT_SECONDS,
     DEFAULT_PAYMENT_SECONDS, DEFAULT_TTL_SECONDS, LINE_UNITS, MERGE_SOURCES, PAYMENT_CEILING_SECONDS,
-    POSITION, SECTIONS, SUPPLIES, TOTAL_UNITS, UNITS_AT_ONCE,
+    POSITION, SECTIONS, SOURCE_LOCATIONS, SOURCE_PAIRS, SUPPLIES, TOTAL_UNITS, UNITS_AT_ONCE,
 };
 
 /// All of them, by name.
@@ -17,6 +17,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReserveRequest", reserve()),
         ("BasketRequest", closed("What to hold, over several items: all of it or none.", basket())),
         ("LineRequest", line()),
+        ("AmendedLineRequest", amended_line()),
+        ("SourceRequest", source()),
         ("HeldLineRequest", held_line()),
         ("UnitsRequest", units_request()),
         ("UnitRequest", unit_request()),
@@ -52,8 +54,8 @@ pub(super) fn basket() -> Vec<Member> {
         1,
         BASKET_LINES,
         &format!(
-            "The items. Lines of the same item are added up first and answered as one. All lines together may hold \
-             {BASKET_UNITS} units with ids; more is `quantity_limit`."
+            "The items. Lines of the same item are added up first and answered as one; a line with a `source` stands for itself. All \
+             lines together may hold {BASKET_UNITS} units with ids; more is `quantity_limit`."
         ),
     );
     let mut members = vec![owner(), always("lines", lines)];
@@ -69,6 +71,7 @@ fn owner() -> Member {
 pub(super) fn single() -> Vec<Member> {
     let mut members = vec![owner()];
     members.extend(wish());
+    members.push(line_source());
     members.extend(which());
     members.extend(terms());
     members
@@ -94,12 +97,31 @@ fn terms() -> Vec<Member> {
                  nothing else. Default: `false`.",
             ),
         ),
-        maybe("channel", label("The sales channel, shown again.")),
-        maybe("customer_id", label("The buyer, shown again.")),
+        override_limits(),
+        maybe("channel", label("The sales channel, shown again. Limits may count for it.")),
+        maybe(
+            "pool",
+            label(
+                "The pool of the items that the lines draw from. What it has too few of comes from general stock, unless its `fallback` is \
+                 `false`. Items without a pool of that name give general stock; if no item has it, the request is invalid. \
+                 Without `pool`, no pool gives anything.",
+            ),
+        ),
+        maybe("customer_id", label("The buyer, shown again. Limits may count for them.")),
         maybe("session_id", label("The buyer's session, shown again.")),
         maybe("metadata", metadata()),
         maybe("idempotency_key", key()),
     ]
+}
+
+fn override_limits() -> Member {
+    maybe(
+        "override_limits",
+        flag(
+            "Whether limits are passed by, which needs the scope `limits:override`. The units are counted all the same, and the \
+             event names the limits in `limits_overridden`. Default: `false`.",
+        ),
+    )
 }
 
 fn fulfilment() -> Member {
@@ -114,6 +136,40 @@ fn fulfilment() -> Member {
 }
 
 fn line() -> Value {
+    let mut members = Vec::from(wish());
+    members.push(line_source());
+    members.extend(which());
+    closed("An item and how many units of it, or which. Or a SKU and the locations that may give.", members)
+}
+
+fn line_source() -> Member {
+    maybe("source", named("SourceRequest"))
+}
+
+/// The locations that may give the units of a line.
+fn source() -> Value {
+    let locations = array(
+        label("A location."),
+        1,
+        SOURCE_LOCATIONS,
+        "The locations that may give, each once. One that does not stock the SKU, is paused or is outside its sale window gives \
+         nothing.",
+    );
+    let locations = with(locations, "uniqueItems", true);
+    let strategy = word(
+        &["priority", "most_stock", "single"],
+        "`priority`, the default: in the order given, each gives what it has. `most_stock`: the location with the most units first, \
+         of several with as many the first given. `single`: the first that can give the whole line; with `fulfilment: partial`, if \
+         none can, the one that can give most.",
+    );
+    let description = format!(
+        "In place of `location`: several locations that may give units of counted stock. The answer has one line for each item that \
+         gives. All lines of a request may name {SOURCE_PAIRS} items together. Not together with the fields that select units."
+    );
+    closed(&description, vec![always("locations", locations), maybe("strategy", strategy)])
+}
+
+fn amended_line() -> Value {
     let mut members = Vec::from(wish());
     members.extend(which());
     closed("An item and how many units of it, or which.", members)
@@ -248,6 +304,7 @@ pub(super) fn confirm_members() -> Vec<Member> {
                  `reacquire`: a new reservation takes the same units again, if they are available, and is confirmed.",
             ),
         ),
+        override_limits(),
     ]
 }
 
@@ -261,7 +318,7 @@ pub(super) fn ttl() -> Value {
 /// The members of an amend.
 pub(super) fn amend_members() -> Vec<Member> {
     let lines = array(
-        named("LineRequest"),
+        named("AmendedLineRequest"),
         1,
         BASKET_LINES,
         "All lines of the reservation afterwards. A line that is not named is dropped. A line that asks for a number of units \
@@ -280,6 +337,7 @@ pub(super) fn amend_members() -> Vec<Member> {
             with(ttl(), "description", "Moves the deadline as an extend does. Default: it stays."),
         ),
         maybe("metadata", data),
+        override_limits(),
     ]
 }
 
@@ -289,6 +347,7 @@ pub(super) fn parties() -> Vec<Member> {
         maybe("owner_id", label("The new owner. Default: unchanged.")),
         maybe("customer_id", nullable(label("The buyer. Default: unchanged. `null` clears it."))),
         maybe("session_id", nullable(label("The buyer's session. Default: unchanged. `null` clears it."))),
+        override_limits(),
     ]
 }
 
@@ -302,7 +361,7 @@ pub(super) fn split_members() -> Vec<Member> {
 pub(super) fn merge_members() -> Vec<Member> {
     let description =
         "The other reservations, each once. They must be active, without an open payment window.";
-    vec![always("from", array(uuid("A reservation."), 1, MERGE_SOURCES, description))]
+    vec![always("from", array(uuid("A reservation."), 1, MERGE_SOURCES, description)), override_limits()]
 }
 
 /// The members that open a payment window.
@@ -415,14 +474,21 @@ pub(super) fn stock_members() -> Vec<Member> {
             )),
         ),
         maybe(
+            "gated",
+            nullable(flag(&format!(
+                "Whether a gate in front of the store may refuse its reserves when it is sold out. Counted items only. \
+                 Without effect where no gate is configured. {settable} `null` is `false`. A new item has `false`."
+            ))),
+        ),
+        maybe(
             "sale_starts_at",
-            nullable(time(&format!(
+            nullable(request_time(&format!(
                 "When the sale begins: before, a reserve is refused. {settable} {unset}"
             ))),
         ),
         maybe(
             "sale_ends_at",
-            nullable(time(&format!(
+            nullable(request_time(&format!(
                 "When the sale ends: from then on, a reserve is refused. After `sale_starts_at`. {settable} {unset}"
             ))),
         ),
@@ -508,7 +574,7 @@ pub(super) fn supply() -> Value {
         vec![
             always("supply_id", label("Which delivery.")),
             always("quantity", integer(1, TOTAL_UNITS, "Units that it brings.")),
-            always("available_from", time("When its units can leave the shelf.")),
+            always("available_from", request_time("When its units can leave the shelf.")),
         ],
     )
 }

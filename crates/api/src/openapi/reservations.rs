@@ -101,6 +101,7 @@ fn reserve() -> Operation {
             "partial": example("Up to five units, as many as are available", json!({
                 "owner_id": "cart-7", "quantity": 5, "fulfilment": "partial",
             })),
+            "pool": example("A unit that is set aside in a pool", json!({ "owner_id": "cart-7", "pool": "vip" })),
             "seats": example_at("Two seats by their ids", json!({ "sku": "concert" }), json!({ "owner_id": "cart-7", "units": ["A-12", "A-13"] })),
             "best": example_at("The best four seats together, or two and two", json!({ "sku": "concert" }), json!({
                 "owner_id": "cart-7", "quantity": 4, "adjacent": true, "sections": ["stalls", "balcony"],

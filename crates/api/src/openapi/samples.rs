@@ -7,8 +7,8 @@ use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldDetails, HoldTerms, Instant, Item,
     ItemKey, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Payment, PaymentState, Place,
-    Pool, RequestId, ReservationId, ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters,
-    Supply, Trace, Transition, Unit, UnitStatus,
+    Pool, PoolTerms, Pools, RequestId, ReservationId, ReserveTerms, Seconds, Settings, Status, StockChange,
+    StockCounters, Supply, Trace, Transition, Unit, UnitIndex, UnitStatus,
 };
 use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
@@ -65,6 +65,7 @@ fn seconds(seconds: u64) -> Option<Seconds> {
 pub(super) fn cart() -> Hold {
     let optional = OptionalTerms {
         channel: Some(label("web")),
+        pool: None,
         customer_id: Some(label("customer-41")),
         session_id: None,
         metadata: Some(r#"{"gift":true}"#.into()),
@@ -107,7 +108,7 @@ fn line(location: &str, sku: &str, quantity: u32, sequence: u64) -> Line {
 
 /// Two seats of a concert.
 pub(super) fn seats() -> Hold {
-    let unit = |id| LineUnit { id: label(id), version: 2, fulfilled: false, returned: false };
+    let unit = |id| LineUnit { id: label(id), version: 2, fulfilled: false, returned: false, pool: None };
     let units = LineUnits::new(vec![unit("A-12"), unit("A-13")]);
     let line = Line { units: Some(Arc::new(units)), ..line("default", "concert", 2, 0) };
     Hold { lines: [line].into(), ..cart() }
@@ -118,11 +119,12 @@ pub(super) fn concert() -> Item {
     let figures =
         StockCounters { total_units: 3, confirmed_sold: 1, held: 1, active: 1, ..StockCounters::none(at(0)) };
     let settings = Arc::new(Settings::default());
-    Item { key: item_key("default", "concert"), mode: Mode::Units, figures, settings, version: 2, ..item() }
+    let key = item_key("default", "concert");
+    Item { key, mode: Mode::Units, figures, settings, pools: Pools::default(), version: 2, ..item() }
 }
 
 /// Its seats.
-pub(super) fn pool() -> Pool {
+pub(super) fn unit_index() -> UnitIndex {
     let seat = |position: u64, id, status| {
         let aisle = vec![(label("aisle"), Attribute::Flag(true))];
         Unit {
@@ -136,15 +138,16 @@ pub(super) fn pool() -> Pool {
             },
             status,
             version: if status == UnitStatus::Available { 1 } else { 2 },
+            pool: None,
         }
     };
-    let mut pool = Pool::default();
-    pool.add(vec![
+    let mut unit_index = UnitIndex::default();
+    unit_index.add(vec![
         seat(12, "A-12", UnitStatus::Held(id())),
         seat(13, "A-13", UnitStatus::Sold(id())),
         seat(14, "A-14", UnitStatus::Available),
     ]);
-    pool
+    unit_index
 }
 
 /// The cart, later, in its latest transition.
@@ -238,6 +241,7 @@ pub(super) fn item() -> Item {
         settings: Arc::new(Settings {
             safety_stock: 5,
             oversell_allowance: 10,
+            gated: true,
             default_ttl: seconds(300),
             max_hold: seconds(1_800),
             max_payment: None,
@@ -246,9 +250,27 @@ pub(super) fn item() -> Item {
             incoming: [Supply { id: label("po-88"), quantity: 24, available_from: at(604_800) }].into(),
             metadata: Some(r#"{"shelf":"B4"}"#.into()),
         }),
+        pools: Pools::new(vec![pool()]),
         version: 4,
         paused: false,
         created_at: at(-86_400),
+    }
+}
+
+/// A pool of the item.
+pub(super) fn pool() -> Pool {
+    Pool {
+        name: label("vip"),
+        terms: PoolTerms {
+            allocated: 20,
+            fallback: true,
+            releases_at: Some(at(604_800)),
+            idle_release: None,
+        },
+        held: 1,
+        sold: 7,
+        used_at: at(0),
+        released_at: None,
     }
 }
 
@@ -275,10 +297,20 @@ pub(super) fn happened(position: u64, id: EventId, transition: Transition) -> Ev
 /// What happened to the cart: it was made and it was sold.
 pub(super) fn history() -> Vec<EventRow> {
     let figures = item().figures;
-    let made = Transition::Hold { change: HoldChange::Created, hold: cart(), figures: [figures].into() };
+    let made = Transition::Hold {
+        limits: None,
+        change: HoldChange::Created,
+        hold: cart(),
+        figures: [figures].into(),
+    };
     let after =
         StockCounters { confirmed_sold: 22, held: 1, active: 1, sequence: 42, at: at(120), ..figures };
-    let sold = Transition::Hold { change: HoldChange::Confirmed, hold: sold(), figures: [after].into() };
+    let sold = Transition::Hold {
+        limits: None,
+        change: HoldChange::Confirmed,
+        hold: sold(),
+        figures: [after].into(),
+    };
     let mut confirmed = happened(12, event_id(12), sold);
     confirmed.event.at = at(120);
     confirmed.event.previous = Some(cart().last_event);
@@ -287,9 +319,14 @@ pub(super) fn history() -> Vec<EventRow> {
 
 /// What happened to the first seat of the concert: it was added and it is held.
 pub(super) fn unit_history() -> Vec<EventRow> {
-    let change = StockChange::UnitsAdded(pool().iter().take(1).cloned().collect());
+    let change = StockChange::UnitsAdded(unit_index().iter().take(1).cloned().collect());
     let figures = concert().figures;
-    let held = Transition::Hold { change: HoldChange::Created, hold: seats(), figures: [figures].into() };
+    let held = Transition::Hold {
+        limits: None,
+        change: HoldChange::Created,
+        hold: seats(),
+        figures: [figures].into(),
+    };
     vec![
         happened(5, event_id(5), Transition::Stock { change, item: concert() }),
         happened(8, seats().last_event, held),

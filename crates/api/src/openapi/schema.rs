@@ -20,6 +20,11 @@ const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-
 /// As [`TIME`], with any offset and up to six digits of a fraction. No leap seconds.
 const MOMENT: &str =
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$";
+/// As [`MOMENT`], from 1970 on and with up to nine digits of a fraction.
+const REQUEST_TIME: &str = concat!(
+    r"^(19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9]",
+    r"(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+);
 /// An item's version in quotation marks; 19 digits are more than any item lives to see.
 const ETAG: &str = r#"^"[0-9]{1,19}"$"#;
 
@@ -101,7 +106,15 @@ pub(super) fn time(description: &str) -> Value {
     json!({ "type": "string", "format": "date-time", "pattern": TIME, "description": description })
 }
 
-/// An instant that a request names.
+/// An instant in the body of a request.
+pub(super) fn request_time(description: &str) -> Value {
+    let description = format!(
+        "{description} RFC 3339 with seconds and an offset, from 1970 on. Digits below a microsecond are cut."
+    );
+    json!({ "type": "string", "format": "date-time", "pattern": REQUEST_TIME, "description": description })
+}
+
+/// An instant in the query of a request.
 pub(super) fn moment(description: &str) -> Value {
     let description = format!(
         "{description} RFC 3339 with seconds, up to six digits of a fraction, and `Z` or an offset whose `+` is written as `%2B`."

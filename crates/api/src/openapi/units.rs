@@ -3,7 +3,7 @@
 use super::lists::{limit, starting_after};
 use super::operation::{Operation, in_path, in_query};
 use super::reservations::{at_location, example, example_at, sku_like};
-use super::samples::{concert, pool, unit_history, written};
+use super::samples::{concert, unit_history, unit_index, written};
 use super::schema::{flag, label, with, word};
 use crate::encode;
 use crate::routes::RouteId;
@@ -43,7 +43,7 @@ fn add() -> Operation {
 fn list() -> Operation {
     let page = written(|out| {
         let mut list = encode::List::open(out, "data");
-        for unit in pool().iter() {
+        for unit in unit_index().iter() {
             encode::unit(list.entry(out), unit, true);
         }
         list.close_page(out, false, None);
@@ -67,7 +67,7 @@ fn on_unit(route: RouteId, unit: &str) -> Operation {
 }
 
 fn one() -> Operation {
-    let unit = pool().iter().next().map(|unit| written(|out| encode::unit(out, unit, true)));
+    let unit = unit_index().iter().next().map(|unit| written(|out| encode::unit(out, unit, true)));
     on_unit(RouteId::GetUnit, "A-12").responds(json!({ "held": example("Held", json!(unit)) }))
 }
 
@@ -83,7 +83,7 @@ fn retire() -> Operation {
 }
 
 fn seat_map() -> Operation {
-    let map = |layout| written(|out| encode::seat_map(out, &SeatMap::of(&concert(), &pool(), layout)));
+    let map = |layout| written(|out| encode::seat_map(out, &SeatMap::of(&concert(), &unit_index(), layout)));
     let layout = flag("Whether to show `layout`: the units themselves, which change rarely.");
     on_units(RouteId::GetSeatMap).parameter(in_query("layout", with(layout, "default", true))).responds(
         json!({

@@ -14,7 +14,8 @@ pub use reason::Reason;
 use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
 use std::fmt::Write;
 use stockhold_domain::{
-    Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, UnavailableUnits, UnitStatus,
+    ExceededLimit, Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, UnavailableUnits,
+    UnitStatus,
 };
 use stockhold_service::{CredentialFault, KeyId, MissingPermission};
 use stockhold_store::Failure;
@@ -68,12 +69,23 @@ enum Fields {
         confirmed_sold: u64,
         held: u64,
         total_units: u64,
+        set_aside: u64,
+    },
+    Pool {
+        item: ItemKey,
+        pool: Label,
+    },
+    ItemLimit {
+        item: ItemKey,
+        limit: u64,
     },
     ItemInUse {
         confirmed_sold: u64,
         held: u64,
         units: u64,
     },
+    LimitId(Label),
+    ExceededLimits(Vec<ExceededLimit>),
     SaleWindow {
         item: ItemKey,
         window: SaleWindow,
@@ -223,6 +235,32 @@ impl Problem {
         Self::plain(Reason::KeyEnded, detail)
     }
 
+    /// There is no such sink.
+    pub fn unknown_sink(name: &str) -> Self {
+        let detail = format!("There is no sink \"{name}\". GET /v1/sinks lists the sinks.");
+        Self::plain(Reason::UnknownSink, detail)
+    }
+
+    /// The sink is configured, so its position can't be deleted.
+    pub fn sink_in_use(name: &str) -> Self {
+        let detail = format!(
+            "The sink \"{name}\" is in use. Remove it from the configuration of every server and restart them. Then delete its \
+             position."
+        );
+        Self::plain(Reason::SinkInUse, detail)
+    }
+
+    /// The other system can't be reached, or does not do what it is asked for.
+    pub fn sink_failed(name: &str, what: &str) -> Self {
+        Self::plain(Reason::SinkFailed, format!("The sink \"{name}\" failed: {what}."))
+    }
+
+    /// There is no gate to reload.
+    pub fn no_gate() -> Self {
+        let detail = "This server runs without a gate: there is nothing to reload.";
+        Self::plain(Reason::GateNotConfigured, detail.to_owned())
+    }
+
     /// The request concerns everything, and the caller is restricted.
     pub fn concerns_everything() -> Self {
         let detail = "This concerns everything, and the credential is restricted. Use a credential without restrictions.";
@@ -243,6 +281,22 @@ impl Problem {
         match self.fields {
             Fields::RetryAfterSeconds(seconds) => Some(seconds),
             _ => self.reason.retry_after().map(u64::from),
+        }
+    }
+
+    /// The longest time to live that the request could have, if its own was too long.
+    pub(crate) fn max_ttl(&self) -> Option<Seconds> {
+        match self.fields {
+            Fields::MaxTtl(max) => Some(max),
+            _ => None,
+        }
+    }
+
+    /// The place of the first fault of the request, if the request is wrong.
+    pub(crate) fn first_pointer(&self) -> Option<&str> {
+        match &self.fields {
+            Fields::Errors(errors) => errors.first().map(|fault| &*fault.pointer),
+            _ => None,
         }
     }
 

@@ -58,6 +58,9 @@ reasons! {
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
     UnknownUnit "unknown_unit" 404 false "No such unit"
     UnknownSupply "unknown_supply" 404 false "No such delivery"
+    UnknownLimit "unknown_limit" 404 false "No such limit"
+    UnknownPool "unknown_pool" 404 false "No such pool"
+    UnknownSink "unknown_sink" 404 false "No such sink"
     UnknownKey "unknown_key" 404 false "No such API key"
     UnknownRoute "unknown_route" 404 false "No such path"
     MethodNotAllowed "method_not_allowed" 405 false "The path does not take this method"
@@ -67,6 +70,9 @@ reasons! {
     UnitInUse "unit_in_use" 409 false "The unit is held or sold"
     ItemInUse "item_in_use" 409 false "The item is in use"
     SalePaused "sale_paused" 409 false "The sale is paused"
+    LimitExceeded "limit_exceeded" 409 false "A limit leaves too few units"
+    TooManyLimits "too_many_limits" 409 false "There are as many limits as there may be"
+    TooManyPools "too_many_pools" 409 false "The item has as many pools as it may have"
     ReservationExpired "reservation_expired" 409 false "The reservation has expired"
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
     ReservationConfirmed "reservation_confirmed" 409 false "The reservation is confirmed"
@@ -77,7 +83,9 @@ reasons! {
     FulfilExceedsOnHand "fulfil_exceeds_on_hand" 409 false "More would leave the shelf than is on it"
     ReturnExceedsSold "return_exceeds_sold" 409 false "More would be returned than was sold"
     ExtensionLimit "extension_limit" 409 false "The deadline can't be later"
-    BelowCommitted "below_committed" 409 false "Less would exist than is sold and held"
+    BelowCommitted "below_committed" 409 false "Less would exist than is promised"
+    GateNotConfigured "gate_not_configured" 409 false "No gate is configured"
+    SinkInUse "sink_in_use" 409 false "The sink is in use"
     KeyEnded "key_ended" 409 false "The API key has ended"
     PreconditionFailed "precondition_failed" 412 false "The version is not as expected"
     TooLarge "too_large" 413 false "The request is too large"
@@ -85,10 +93,12 @@ reasons! {
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
     ModeMismatch "mode_mismatch" 422 false "The item has the other mode"
     TtlTooLong "ttl_too_long" 422 false "The time to live is too long"
+    CustomerRequired "customer_required" 422 false "A customer is needed"
     QuantityLimit "quantity_limit" 422 false "More than one reservation may hold"
     RateLimited "rate_limited" 429 true "Too many requests"
     HeadersTooLarge "headers_too_large" 431 false "The headers are too large"
     Internal "internal" 500 true "Internal error"
+    SinkFailed "sink_failed" 502 false "The sink can't be reached"
     Overloaded "overloaded" 503 true "The server is overloaded"
     Unavailable "unavailable" 503 true "The store can't work now"
     OutcomeUnknown "outcome_unknown" 503 true "The outcome is unknown"
@@ -120,6 +130,12 @@ impl Reason {
             Rejection::ModeMismatch { .. } => Self::ModeMismatch,
             Rejection::UnknownItem(_) => Self::UnknownItem,
             Rejection::SalePaused(_) | Rejection::OutsideSaleWindow { .. } => Self::SalePaused,
+            Rejection::CustomerRequired { .. } => Self::CustomerRequired,
+            Rejection::LimitExceeded(_) => Self::LimitExceeded,
+            Rejection::UnknownLimit(_) => Self::UnknownLimit,
+            Rejection::TooManyLimits => Self::TooManyLimits,
+            Rejection::UnknownPool { .. } => Self::UnknownPool,
+            Rejection::TooManyPools(_) => Self::TooManyPools,
             Rejection::ExceedsOnHand { .. } => Self::FulfilExceedsOnHand,
             Rejection::UnknownSupply { .. } => Self::UnknownSupply,
             Rejection::QuantityLimit { .. } => Self::QuantityLimit,

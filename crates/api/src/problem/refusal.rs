@@ -4,10 +4,14 @@ use super::{Fields, NAMED_IN_DETAIL, Problem, Reason, grouped};
 use crate::decode::Invalid;
 use crate::encode::time;
 use std::fmt::Write;
+use stockhold_domain::limits::{LIMITS, POOLS};
 use stockhold_domain::{
-    Instant, ItemKey, Label, Mode, Rejection, ReservationId, SaleWindow, Scope, Shortage, UnavailableUnits,
-    UnitStatus,
+    ExceededLimit, Instant, ItemKey, Label, Mode, Rejection, ReservationId, SaleWindow, Scope, Shortage,
+    UnavailableUnits, UnitStatus,
 };
+
+/// Limits that a sentence names. The members of the problem have all of them.
+const SHOWN_LIMITS: usize = 3;
 
 impl From<Rejection> for Problem {
     #[expect(clippy::too_many_lines, reason = "one arm for each rejection")]
@@ -30,6 +34,36 @@ impl From<Rejection> for Problem {
             Rejection::OutsideSaleWindow { item, window } => {
                 (not_on_sale(&item, window), Fields::SaleWindow { item, window })
             }
+            Rejection::CustomerRequired { limit_id } => {
+                let detail = format!(
+                    "Limit \"{limit_id}\" counts units for each customer, and the request names none. Send customer_id."
+                );
+                (detail, Fields::LimitId(limit_id))
+            }
+            Rejection::LimitExceeded(limits) => (exceeded(&limits), Fields::ExceededLimits(limits)),
+            Rejection::UnknownLimit(limit_id) => (
+                format!("There is no limit \"{limit_id}\". GET /v1/limits lists the limits."),
+                Fields::LimitId(limit_id),
+            ),
+            Rejection::TooManyLimits => (
+                format!("There are {} limits. Delete limits that are no longer needed.", grouped(LIMITS as u64)),
+                Fields::Limit(LIMITS as u64),
+            ),
+            Rejection::UnknownPool { item, pool } => (
+                format!(
+                    "{} has no pool \"{pool}\". GET /v1/inventory/{{sku}}/pools lists its pools.",
+                    capital(&named(&item))
+                ),
+                Fields::Pool { item, pool },
+            ),
+            Rejection::TooManyPools(item) => (
+                format!(
+                    "{} has {POOLS} pools. Delete one that is no longer needed. A released pool counts until the units that \
+                     were drawn from it have come back.",
+                    capital(&named(&item))
+                ),
+                Fields::ItemLimit { item, limit: POOLS as u64 },
+            ),
             Rejection::ExceedsOnHand { item, requested, on_hand } => {
                 (more_than_on_hand(&item, requested, on_hand), Fields::OnHand { item, requested, on_hand })
             }
@@ -98,9 +132,9 @@ impl From<Rejection> for Problem {
             Rejection::ReturnExceedsSold { item, requested, sold } => {
                 (more_than_sold(&item, requested, sold), Fields::ReturnExceeds { item, requested, sold })
             }
-            Rejection::BelowCommitted { confirmed_sold, held, total_units } => {
-                let detail = below_committed(confirmed_sold, held, total_units);
-                (detail, Fields::BelowCommitted { confirmed_sold, held, total_units })
+            Rejection::BelowCommitted { confirmed_sold, held, total_units, set_aside } => {
+                let detail = below_committed(confirmed_sold, held, total_units, set_aside);
+                (detail, Fields::BelowCommitted { confirmed_sold, held, total_units, set_aside })
             }
             Rejection::ItemInUse { confirmed_sold, held, units } => {
                 (in_use(confirmed_sold, held, units), Fields::ItemInUse { confirmed_sold, held, units })
@@ -159,12 +193,16 @@ fn more_than_sold(item: &ItemKey, requested: u64, sold: u64) -> String {
     )
 }
 
-fn below_committed(confirmed_sold: u64, held: u64, total_units: u64) -> String {
-    let least = grouped(confirmed_sold.saturating_add(held));
+fn below_committed(confirmed_sold: u64, held: u64, total_units: u64, set_aside: u64) -> String {
+    let promised = confirmed_sold.saturating_add(held).saturating_add(set_aside);
+    let free = grouped(total_units.saturating_sub(promised));
     let (sold, held, total) = (units(confirmed_sold), units(held), grouped(total_units));
+    let (set_aside, least) = (units(set_aside), grouped(promised));
     format!(
-        "Sold: {sold}, held: {held}, so the total and the oversell allowance together can't be below {least}, and the total \
-         not below what has left the shelf. The total stays at {total}. Set more, or release reservations first."
+        "Sold: {sold}, held: {held}, set aside by pools: {set_aside}, free: {free}. Nothing was changed, the total stays at \
+         {total}. The total and the oversell allowance together can't be below {least}, and the total not below what has left \
+         the shelf or what pools have. A pool can't have less than was drawn from it, and can be given only free units. Set \
+         another number, or release reservations or pools first."
     )
 }
 
@@ -190,7 +228,7 @@ fn other_mode(item: &ItemKey, mode: Mode) -> String {
         ),
         Mode::Units => format!(
             "{item} has units with ids. The mode never changes, and the total is the number of units. Add and retire units one \
-             by one. To count units, create another item."
+             by one. Only items that count their units can have pools. To count units, create another item."
         ),
     }
 }
@@ -219,6 +257,19 @@ fn not_on_sale(item: &ItemKey, window: SaleWindow) -> String {
             time(at)
         ),
     }
+}
+
+fn exceeded(limits: &[ExceededLimit]) -> String {
+    let one = |limit: &ExceededLimit| {
+        let ExceededLimit { limit_id, limit, used, requested, subject } = limit;
+        let of = subject.as_ref().map(|subject| format!(" of \"{subject}\"")).unwrap_or_default();
+        let (limit, used, requested) = (grouped(*limit), grouped(*used), grouped(*requested));
+        format!("\"{limit_id}\" allows {limit}, {used}{of} are in use and {requested} more were requested")
+    };
+    let all: Vec<_> = limits.iter().take(SHOWN_LIMITS).map(one).collect();
+    let more = limits.len().saturating_sub(SHOWN_LIMITS);
+    let rest = if more > 0 { format!("; {more} more limits refuse too") } else { String::new() };
+    format!("Limits leave too few units: {}{rest}. Nothing was held. Request fewer.", all.join("; "))
 }
 
 fn more_than_on_hand(item: &ItemKey, requested: u64, on_hand: u64) -> String {
@@ -362,6 +413,11 @@ fn shortages(lines: &[Shortage]) -> String {
     match chance.and_then(|times| times.into_iter().max()) {
         Some(at) => {
             let _ = write!(text, "Units may become available when holds expire, from {} on.{less}", time(at));
+        }
+        // A gate may not know the holds.
+        None if lines.iter().any(|line| line.approximate) => {
+            text.push_str("The figures come from a gate, which may be behind the store.");
+            text.push_str(less);
         }
         None if sold_out => text.push_str("No hold that could expire would help."),
         None => text.push_str("No hold that could expire would help. Request less."),

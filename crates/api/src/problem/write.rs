@@ -71,6 +71,7 @@ impl Fields {
                 if let [only] = &**lines {
                     put_availability(object, only);
                 }
+                put_approximate(object, lines.iter().any(|line| line.approximate));
             }
             Self::ExpiresAt(at) => object.time("expires_at", *at),
             Self::MaxTtl(max) => object.number("max_ttl_seconds", u64::from(max.get())),
@@ -86,16 +87,37 @@ impl Fields {
                 object.number("requested_quantity", *requested);
                 object.number("confirmed_sold", *sold);
             }
-            Self::BelowCommitted { confirmed_sold, held, total_units } => {
+            Self::BelowCommitted { confirmed_sold, held, total_units, set_aside } => {
                 object.number("confirmed_sold", *confirmed_sold);
                 object.number("held_units", *held);
                 object.number("total_units", *total_units);
+                object.number("set_aside", *set_aside);
+                let promised = confirmed_sold.saturating_add(*held).saturating_add(*set_aside);
+                object.number("free", total_units.saturating_sub(promised));
+            }
+            Self::Pool { item, pool } => {
+                put_key(object, item);
+                object.text("pool", pool.as_str());
+            }
+            Self::ItemLimit { item, limit } => {
+                put_key(object, item);
+                object.number("limit", *limit);
             }
             Self::ItemInUse { confirmed_sold, held, units } => {
                 object.number("confirmed_sold", *confirmed_sold);
                 object.number("held_units", *held);
                 object.number("unit_count", *units);
             }
+            Self::LimitId(id) => object.text("limit_id", id.as_str()),
+            Self::ExceededLimits(limits) => array(object.value("limits"), limits, |out, limit| {
+                let mut object = Object::open(out);
+                object.text("limit_id", limit.limit_id.as_str());
+                object.optional_text("subject", limit.subject.as_ref().map(Label::as_str));
+                object.number("limit", limit.limit);
+                object.number("used", limit.used);
+                object.number("requested", limit.requested);
+                object.close();
+            }),
             Self::SaleWindow { item, window } => {
                 object.word("scope", "item");
                 put_key(object, item);
@@ -187,6 +209,7 @@ fn put_shortage(out: &mut Vec<u8>, line: &Shortage) {
     put_key(&mut object, &line.item);
     object.number("requested_quantity", line.requested);
     put_availability(&mut object, line);
+    put_approximate(&mut object, line.approximate);
     object.close();
 }
 
@@ -199,6 +222,13 @@ fn put_availability(object: &mut Object<'_>, line: &Shortage) {
         array(object.value("unknown_sections"), &line.unknown_sections, |out, section| {
             put_text(out, section.as_str());
         });
+    }
+}
+
+/// Left out where the store itself knows the number.
+fn put_approximate(object: &mut Object<'_>, approximate: bool) {
+    if approximate {
+        object.flag("approximate", true);
     }
 }
 

@@ -3,14 +3,19 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
+mod gate;
+mod limits;
+mod profiles;
 mod reservations;
 mod row;
+mod sinks;
 mod table;
 
 pub(crate) use row::EVENT_STREAM;
 pub use table::RouteId;
 
 use crate::problem::Reason;
+use crate::profiles::Profile;
 use stockhold_service::Scope;
 
 /// A route of the API's listener.
@@ -26,6 +31,8 @@ pub struct RouteSpec {
     pub operation: &'static str,
     /// The value of the label `route` in metrics. Routes may share one.
     pub metric: &'static str,
+    /// The profile that the route belongs to. Its errors have the profile's shape instead of a problem's.
+    pub profile: Option<Profile>,
     /// The section of the documentation.
     pub tag: Tag,
     /// What the route does, in a few words.
@@ -89,6 +96,10 @@ pub enum Tag {
     Sale,
     /// Events.
     Events,
+    /// The profile of quick-commerce hubs.
+    Hub,
+    /// The profile of storefronts.
+    Storefront,
     /// Who may use the API.
     Access,
     /// Documents about the server.
@@ -97,8 +108,16 @@ pub enum Tag {
 
 impl Tag {
     /// All sections, in the order of the documentation.
-    pub const ALL: [Self; 6] =
-        [Self::Inventory, Self::Reservations, Self::Sale, Self::Events, Self::Access, Self::About];
+    pub const ALL: [Self; 8] = [
+        Self::Inventory,
+        Self::Reservations,
+        Self::Sale,
+        Self::Events,
+        Self::Hub,
+        Self::Storefront,
+        Self::Access,
+        Self::About,
+    ];
 
     /// The section's name.
     pub const fn name(self) -> &'static str {
@@ -107,6 +126,8 @@ impl Tag {
             Self::Reservations => "Reservations",
             Self::Sale => "Sale",
             Self::Events => "Events",
+            Self::Hub => "Hub",
+            Self::Storefront => "Storefront",
             Self::Access => "Access",
             Self::About => "About",
         }
@@ -119,6 +140,14 @@ impl Tag {
             Self::Reservations => "Hold units for a limited time, then confirm or release them.",
             Self::Sale => "Pause and resume new reservations.",
             Self::Events => "Every change, in order.",
+            Self::Hub => {
+                "For clients of a quick-commerce stock service: short holds per hub, in the shape that they know. Members that are \
+                 not listed, and queries, are ignored. Errors are `{error, detail, field?}`."
+            }
+            Self::Storefront => {
+                "For clients of a storefront's reservation service, in the shape that they know. Members that are not listed, and \
+                 queries, are ignored. Errors are `{error}`, with `detail` where the request is wrong."
+            }
             Self::Access => {
                 "API keys. The calls use the root key of a server that was started with `STOCKHOLD_ROOT_KEY`."
             }

@@ -8,19 +8,12 @@ use super::{Access, Preconditions, RequiredScope, Response, RouteSpec, Tag};
 use crate::problem::Reason;
 use stockhold_service::Scope;
 
-/// The reasons of a change that only an active reservation without an open payment window takes.
-const ACTIVE_ONLY: &[Reason] = &[
-    Reason::UnknownReservation,
-    Reason::ReservationConfirmed,
-    Reason::ReservationCancelled,
-    Reason::ReservationExpired,
-    Reason::PaymentInProgress,
-];
-
 const RESERVE_REASONS: &[Reason] = &[
     Reason::UnknownItem,
     Reason::SalePaused,
     Reason::QuantityLimit,
+    Reason::CustomerRequired,
+    Reason::LimitExceeded,
     Reason::TtlTooLong,
     Reason::ModeMismatch,
     Reason::InsufficientInventory,
@@ -136,6 +129,8 @@ pub(super) const AMEND: RouteSpec = RouteSpec {
         Reason::UnknownItem,
         Reason::SalePaused,
         Reason::QuantityLimit,
+        Reason::CustomerRequired,
+        Reason::LimitExceeded,
         Reason::ModeMismatch,
         Reason::InsufficientInventory,
         Reason::UnitsUnavailable,
@@ -151,7 +146,15 @@ pub(super) const TRANSFER: RouteSpec = RouteSpec {
     body: required("TransferRequest"),
     preconditions: Preconditions::IfMatch,
     responses: &[reservation("The reservation.")],
-    own_reasons: ACTIVE_ONLY,
+    own_reasons: &[
+        Reason::UnknownReservation,
+        Reason::ReservationConfirmed,
+        Reason::ReservationCancelled,
+        Reason::ReservationExpired,
+        Reason::PaymentInProgress,
+        Reason::CustomerRequired,
+        Reason::LimitExceeded,
+    ],
     ..CHANGE
 };
 
@@ -190,6 +193,8 @@ pub(super) const MERGE: RouteSpec = RouteSpec {
         Reason::ReservationCancelled,
         Reason::ReservationExpired,
         Reason::PaymentInProgress,
+        Reason::CustomerRequired,
+        Reason::LimitExceeded,
         Reason::QuantityLimit,
     ],
     ..CHANGE
@@ -246,6 +251,8 @@ pub(super) const CONFIRM: RouteSpec = RouteSpec {
         Reason::PaymentInProgress,
         Reason::UnknownItem,
         Reason::SalePaused,
+        Reason::CustomerRequired,
+        Reason::LimitExceeded,
         Reason::ModeMismatch,
         Reason::InsufficientInventory,
         Reason::UnitsUnavailable,

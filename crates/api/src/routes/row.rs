@@ -53,6 +53,20 @@ pub(super) const fn item(status: u16, description: &'static str) -> Response {
     Response { headers: &[ETAG], ..json(status, description, "Item") }
 }
 
+pub(super) const fn limit(status: u16, description: &'static str) -> Response {
+    Response { headers: &[ETAG], ..json(status, description, "Limit") }
+}
+
+/// A pool, with the version of its item.
+pub(super) const fn pool(status: u16, description: &'static str) -> Response {
+    Response { headers: &[ETAG], ..json(status, description, "Pool") }
+}
+
+/// The pools of an item, with its version.
+pub(super) const fn pools(status: u16, description: &'static str) -> Response {
+    Response { headers: &[ETAG], ..json(status, description, "PoolList") }
+}
+
 pub(super) const fn empty(status: u16, description: &'static str) -> Response {
     Response { status, description, content: Content::None, headers: &[] }
 }

@@ -1,11 +1,11 @@
 //! The rows of the route table.
 
-use super::reservations;
 use super::row::{
     COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, PLAIN_TEXT, REPLAYED, empty,
-    item, json, optional, required, text,
+    item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
+use super::{gate, limits, profiles, reservations, sinks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -54,6 +54,7 @@ pub(super) const PLAIN: RouteSpec = RouteSpec {
     path: "/",
     operation: "",
     metric: "",
+    profile: None,
     tag: Tag::About,
     summary: "",
     description: "",
@@ -74,7 +75,7 @@ routes! {
         tag: Tag::Inventory,
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
-            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming` or \
+            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming`, `gated` or \
             `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total \
             and `oversell_allowance` together can't be lower than the units that are sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
             creation in microseconds since 1970. Setting the current values again changes nothing.",
@@ -119,11 +120,11 @@ routes! {
         metric: "availability",
         tag: Tag::Inventory,
         summary: "Read the availability of many items",
-        description: "Up to 1,000 items in one call.",
+        description: "Up to 1,000 items in one call, or one SKU at up to 1,000 locations with the sum over them.",
         body: Body::Required { schema: "AvailabilityRequest", limit: BASKET_BODY_BYTES },
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
-        responses: &[json(200, "One entry for each requested item, in the same order.", "AvailabilityAnswer")],
+        responses: &[json(200, "One entry for each requested item or location, in the same order.", "AvailabilityAnswer")],
     }
     AdjustStock Post "/v1/inventory/{sku}/adjust" "adjust_stock" {
         metric: "adjust",
@@ -214,6 +215,87 @@ routes! {
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[empty(204, "The unit is removed.")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch, Reason::UnitInUse],
+    }
+    SetPool Put "/v1/inventory/{sku}/pools/{pool}" "set_pool" {
+        metric: "set_pool",
+        tag: Tag::Inventory,
+        summary: "Set units of an item aside, in a pool",
+        description: "Only a reserve that names the pool gets its units. The body replaces the whole pool. `allocated` includes the \
+            units that were drawn from the pool. The units that come to it must be free: neither held, nor sold, nor in another pool; \
+            safety stock may be set aside, and the oversell allowance may not. An item can have 16 pools. A pool with a `releases_at` that has passed is released at \
+            once. A change raises the item's version, which is the `ETag`. Setting the same again changes nothing. \
+            Where units have ids, `allocated` must be left out: units are put into the pool by their ids, and it is their number.",
+        body: required("PoolRequest"),
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
+        responses: &[pool(201, "The new pool."), pool(200, "The pool, which existed before.")],
+        own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted, Reason::TooManyPools],
+    }
+    ListPools Get "/v1/inventory/{sku}/pools" "list_pools" {
+        metric: "pools",
+        tag: Tag::Inventory,
+        summary: "List the pools of an item",
+        description: "All pools of the item, in the order of their names. A pool that was released or deleted stays in the list while \
+            units that were drawn from it are held or sold. The `ETag` is the item's version.",
+        access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
+        responses: &[pools(200, "The pools.")],
+        own_reasons: &[Reason::UnknownItem],
+    }
+    DeletePool Delete "/v1/inventory/{sku}/pools/{pool}" "delete_pool" {
+        metric: "delete_pool",
+        tag: Tag::Inventory,
+        summary: "Delete a pool",
+        description: "Its free units go to general sale. Units that were drawn from it stay with their reservations, and go to \
+            general sale when they come back. A reserve that names the pool draws from general stock from now on. Deleting it again \
+            gives the same answer and changes nothing.",
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
+        responses: &[empty(204, "The pool is deleted.")],
+        own_reasons: &[Reason::UnknownItem, Reason::UnknownPool],
+    }
+    PutIntoPool Put "/v1/inventory/{sku}/pools/{pool}/units" "put_into_pool" {
+        metric: "put_into_pool",
+        tag: Tag::Inventory,
+        summary: "Put units with ids into a pool",
+        description: "Only a reserve that names the pool gets these units. Name units, or sections to take all of their units: at \
+            most 10,000 units. Only available units can be put into a pool: if one is held or sold, the answer is `unit_in_use`, and \
+            nothing has changed. Units that are in the pool already stay as they are, and units of another pool leave it. If the item \
+            does not have the pool, or it was released, the pool is set: it falls back to general stock and is not released by \
+            itself.",
+        body: Body::Required { schema: "PoolUnitsRequest", limit: UNITS_BODY_BYTES },
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
+        responses: &[pool(201, "The new pool."), pool(200, "The pool, which existed before.")],
+        own_reasons: &[
+            Reason::UnknownItem,
+            Reason::UnknownUnit,
+            Reason::ModeMismatch,
+            Reason::UnitInUse,
+            Reason::TooManyPools,
+        ],
+    }
+    TakeOutOfPool Delete "/v1/inventory/{sku}/pools/{pool}/units" "take_out_of_pool" {
+        metric: "take_out_of_pool",
+        tag: Tag::Inventory,
+        summary: "Take units with ids out of a pool",
+        description: "The units become general stock. Only available units can leave a pool: if one is held or sold, the answer is \
+            `unit_in_use`, and nothing has changed. Named units that are not in the pool stay where they are.",
+        body: Body::Required { schema: "PoolUnitsRequest", limit: UNITS_BODY_BYTES },
+        preconditions: Preconditions::IfMatch,
+        access: Access::Write,
+        scope: RequiredScope::One(Scope::InventoryWrite),
+        responses: &[pool(200, "The pool.")],
+        own_reasons: &[
+            Reason::UnknownItem,
+            Reason::UnknownPool,
+            Reason::UnknownUnit,
+            Reason::ModeMismatch,
+            Reason::UnitInUse,
+        ],
     }
     Reserve Post "/v1/inventory/{sku}/reserve" "reserve" [reservations::RESERVE] {}
     ReserveBasket Post "/v1/reservations" "reserve_basket" [reservations::RESERVE_BASKET] {}
@@ -351,6 +433,26 @@ routes! {
         responses: &[json(200, "The unit's events.", "UnitHistory")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
     }
+    SetLimit Put "/v1/limits/{limit_id}" "set_limit" [limits::SET_LIMIT] {}
+    ListLimits Get "/v1/limits" "list_limits" [limits::LIST_LIMITS] {}
+    GetLimit Get "/v1/limits/{limit_id}" "get_limit" [limits::GET_LIMIT] {}
+    GetLimitUsage Get "/v1/limits/{limit_id}/usage" "get_limit_usage" [limits::GET_LIMIT_USAGE] {}
+    DeleteLimit Delete "/v1/limits/{limit_id}" "delete_limit" [limits::DELETE_LIMIT] {}
+    GetGate Get "/v1/gate" "get_gate" [gate::GET_GATE] {}
+    ReloadGate Post "/v1/gate/reload" "reload_gate" [gate::RELOAD_GATE] {}
+    ListSinks Get "/v1/sinks" "list_sinks" [sinks::LIST_SINKS] {}
+    SkipEvent Post "/v1/sinks/{sink}/skip" "skip_event" [sinks::SKIP_EVENT] {}
+    ReplaySink Post "/v1/sinks/{sink}/replay" "replay_sink" [sinks::REPLAY_SINK] {}
+    InitSink Post "/v1/sinks/{sink}/init" "init_sink" [sinks::INIT_SINK] {}
+    ForgetSink Delete "/v1/sinks/{sink}" "forget_sink" [sinks::FORGET_SINK] {}
+    HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] {}
+    HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] {}
+    HubConfirm Post "/hub/confirm" "hub_confirm" [profiles::HUB_CONFIRM] {}
+    HubRelease Post "/hub/release" "hub_release" [profiles::HUB_RELEASE] {}
+    StorefrontReserve Post "/storefront/reserve" "storefront_reserve" [profiles::STOREFRONT_RESERVE] {}
+    StorefrontCommit Post "/storefront/commit" "storefront_commit" [profiles::STOREFRONT_COMMIT] {}
+    StorefrontExtend Post "/storefront/extend" "storefront_extend" [profiles::STOREFRONT_EXTEND] {}
+    StorefrontRelease Post "/storefront/release" "storefront_release" [profiles::STOREFRONT_RELEASE] {}
     CreateKey Post "/v1/keys" "create_key" {
         metric: "create_key",
         tag: Tag::Access,

@@ -2,6 +2,7 @@
 
 use super::{Patch, RequestedLine, Wish, form, is_all};
 use serde::Serialize;
+use stockhold_domain::ReservationId;
 
 /// A line of a reservation after an amend.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +39,9 @@ pub struct Amendment {
     /// All of the metadata afterwards: an object. An empty one clears it. `None` keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
+    /// Take the units although limits refuse them. It needs the scope `limits:override`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub override_limits: bool,
 }
 
 /// Who a reservation is for after a transfer. One of the fields at least is set or cleared.
@@ -52,6 +56,20 @@ pub struct Recipient {
     /// The buyer's session.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
     pub session_id: Patch<String>,
+    /// Take the units although limits refuse them. It needs the scope `limits:override`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub override_limits: bool,
+}
+
+/// What a merge says.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MergeRequest {
+    /// The holds that give their lines and end.
+    #[serde(serialize_with = "form::put_ids")]
+    pub from: Vec<ReservationId>,
+    /// Take the units although limits refuse them. It needs the scope `limits:override`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub override_limits: bool,
 }
 
 /// A payment whose window is opened.
@@ -76,6 +94,9 @@ pub struct Confirmation {
     /// Take the same units again, in a new reservation, if this one has expired.
     #[serde(rename = "if_expired", skip_serializing_if = "std::ops::Not::not", serialize_with = "reacquire")]
     pub reacquire: bool,
+    /// Take the units although limits refuse them. It needs the scope `limits:override`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub override_limits: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

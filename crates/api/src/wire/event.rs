@@ -1,6 +1,6 @@
 //! An event as its readers see it.
 
-use super::{Item, LineUnit, Status, form};
+use super::{EventLimit, Item, LimitCounter, LineLimit, LinePool, LineUnit, Pool, Status, form};
 use serde::Deserialize;
 use stockhold_domain::{EventId, Instant, ReservationId};
 
@@ -79,6 +79,8 @@ pub struct Event {
     pub reason: Option<String>,
     /// Sales channel; when the reservation was created.
     pub channel: Option<String>,
+    /// The pool: its name when a reservation that draws from it was created, and the pool itself of an event of a pool.
+    pub pool: Option<EventPool>,
     /// The buyer; when the reservation was created.
     pub customer_id: Option<String>,
     /// The buyer's session; when the reservation was created.
@@ -106,8 +108,20 @@ pub struct Event {
     pub sku: Option<String>,
     /// The location, when a location or an item is paused or resumed.
     pub location: Option<String>,
+    /// The limit after it was set or deleted.
+    pub limit: Option<EventLimit>,
+    /// The counters of limits that the event moved, as they are after it.
+    #[serde(default)]
+    pub limit_counters: Vec<LimitCounter>,
+    /// The limits that were passed by and would have refused.
+    #[serde(default)]
+    pub limits_overridden: Vec<String>,
     /// The API key, of an event of a key.
     pub key_id: Option<String>,
+    /// The sink, of an event of a sink.
+    pub sink: Option<String>,
+    /// The position of the skipped event.
+    pub skipped_position: Option<u64>,
     /// The reservation's event before this one.
     #[serde(default, deserialize_with = "form::optional_event_id")]
     pub previous_event_id: Option<EventId>,
@@ -140,6 +154,15 @@ pub struct EventLine {
     pub returned_quantity: u64,
     /// Transitions of the item so far; absent where units have versions of their own.
     pub sequence: Option<u64>,
+    /// The limits that count units of the line.
+    #[serde(default)]
+    pub limits: Vec<LineLimit>,
+    /// Units that were drawn from pools.
+    #[serde(default)]
+    pub pool_quantity: u64,
+    /// Which pools, if it is not only the pool that the reservation names.
+    #[serde(default)]
+    pub pools: Vec<LinePool>,
     /// Which units, where they have ids.
     #[serde(default)]
     pub units: Vec<LineUnit>,
@@ -155,6 +178,16 @@ pub struct EventLine {
     pub held_under_payment: u64,
     /// Active reservations with a line on the item.
     pub active_reservations: u64,
+}
+
+/// The pool of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum EventPool {
+    /// The pool that a reservation draws from.
+    Named(String),
+    /// The pool after it was set, deleted or released.
+    Shown(Pool),
 }
 
 /// Who a reservation is for.

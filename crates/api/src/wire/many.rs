@@ -1,12 +1,12 @@
 //! Many at once: pages of lists, batches of commands, availabilities.
 
 use super::{
-    Amendment, Availability, Confirmation, Item, PaymentWindow, Problem, Recipient, RequestedLine,
-    Reservation, ReturnedUnits, Shipment, Stock, Terms,
+    Amendment, Availability, Confirmation, Item, MergeRequest, PaymentWindow, Problem, Recipient,
+    RequestedLine, Reservation, ReturnedUnits, Shipment, Stock, Terms, form,
 };
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
-use stockhold_domain::ReservationId;
+use stockhold_domain::{Instant, ReservationId};
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -119,8 +119,8 @@ pub enum Command {
         #[serde(serialize_with = "shown")]
         reservation_id: ReservationId,
         /// The other holds.
-        #[serde(serialize_with = "all_shown")]
-        from: Vec<ReservationId>,
+        #[serde(flatten)]
+        merge: MergeRequest,
         /// The version that the reservation must have.
         #[serde(skip_serializing_if = "Option::is_none")]
         if_version: Option<u64>,
@@ -217,10 +217,6 @@ fn shown<S: Serializer>(id: &ReservationId, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(id)
 }
 
-fn all_shown<S: Serializer>(ids: &[ReservationId], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(ids.iter().map(ToString::to_string))
-}
-
 impl Command {
     /// Its idempotency key, if it takes one.
     pub fn idempotency_key(&mut self) -> Option<&mut Option<String>> {
@@ -257,6 +253,29 @@ pub struct CommandResult {
     pub item: Option<Item>,
     /// Why it was not done.
     pub problem: Option<Problem>,
+}
+
+/// The availability of a SKU over several locations.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LocationsAvailability {
+    /// The SKU.
+    pub sku: String,
+    /// Available units at all of the locations together.
+    pub available: u64,
+    /// Each location, in the order of the request.
+    pub locations: Vec<LocationAvailability>,
+}
+
+/// The availability of a SKU at one of several locations.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LocationAvailability {
+    /// The location.
+    pub location: String,
+    /// Available units; absent when the location does not stock the SKU.
+    pub available: Option<u64>,
+    /// When this was true.
+    #[serde(default, deserialize_with = "form::optional_time")]
+    pub as_of: Option<Instant>,
 }
 
 /// The availability of one of many items.

@@ -81,6 +81,8 @@ pub struct Unit {
     pub attributes: Map<String, Value>,
     /// Where it stands.
     pub status: Stands,
+    /// The pool that it is set aside for, or was drawn from.
+    pub pool: Option<String>,
     /// The reservation that has it.
     #[serde(default, deserialize_with = "form::optional_id")]
     pub reservation_id: Option<ReservationId>,
@@ -99,12 +101,14 @@ pub struct SeatMap {
     pub version: u64,
     /// Units that exist.
     pub count: usize,
-    /// Units that are free.
+    /// Units that are free for everyone.
     pub available: u64,
     /// Units that are held.
     pub held: u64,
     /// Units that are sold.
     pub sold: u64,
+    /// Units that are free in pools only.
+    pub set_aside: u64,
     /// Two bits for each unit, in base64; see [`SeatMap::stands`].
     pub states: String,
     /// The units themselves, if they were requested.
@@ -143,6 +147,8 @@ pub enum Stands {
     Held,
     /// It is sold.
     Sold,
+    /// It can be reserved with its pool only. Seat maps say this, and lists of units name the pool.
+    SetAside,
 }
 
 impl SeatMap {
@@ -170,7 +176,8 @@ impl SeatMap {
             all.extend((0..4).map(|n| match byte >> (2 * n) & 3 {
                 0 => Stands::Available,
                 1 => Stands::Held,
-                _ => Stands::Sold,
+                2 => Stands::Sold,
+                _ => Stands::SetAside,
             }));
         }
         all.truncate(self.count);

@@ -23,12 +23,32 @@ fn wrong(command: &str, pointer: &str, detail: &str) {
     refused(found.remove(0), &[(pointer, detail)]);
 }
 
+fn whole_stock() -> SetStock {
+    SetStock {
+        item: key("default", "a"),
+        total_units: Some(9),
+        shelf: None,
+        mode: None,
+        safety_stock: None,
+        oversell_allowance: None,
+        gated: Patch::Keep,
+        sale_starts_at: Patch::Keep,
+        sale_ends_at: Patch::Keep,
+        incoming: None,
+        default_ttl: Patch::Keep,
+        max_hold: Patch::Keep,
+        max_payment: Patch::Keep,
+        metadata: Patch::Keep,
+        expected: None,
+    }
+}
+
 #[test]
 fn commands_as_they_are_meant() {
     let body = format!(
         r#" {{ "commands" : [
             {{"op":"reserve","owner_id":"o","lines":[{{"sku":"a","quantity":2}},{{"sku":"b","location":"hub"}},{{"sku":"a"}}],
-              "ttl_seconds":60,"fulfilment":"partial","channel":"web","customer_id":"c","session_id":"s",
+              "ttl_seconds":60,"fulfilment":"partial","channel":"web","pool":"vip","customer_id":"c","session_id":"s",
               "metadata":{{"b":1,"a":[]}},"idempotency_key":"k\"1"}},
             {{"sku":"a","owner_id":"o","location":"hub","quantity":3,"op":"reserve"}},
             {{"op":"confirm","reservation_id":"{ID}","order_id":"7","idempotency_key":"k2"}},
@@ -45,6 +65,7 @@ fn commands_as_they_are_meant() {
         |location: &str, sku: &str, quantity: u64| RequestedLine { item: key(location, sku), quantity };
     let basket = |wants: Vec<RequestedLine>| Basket::new(wants).unwrap();
     let full = Reserve {
+        override_limits: false,
         basket: basket(vec![want("default", "a", 3), want("hub", "b", 1)]),
         ttl: Some(Seconds::new(60).unwrap()),
         fulfilment: Fulfilment::Partial,
@@ -52,6 +73,7 @@ fn commands_as_they_are_meant() {
             label("o"),
             OptionalTerms {
                 channel: Some(label("web")),
+                pool: Some(label("vip")),
                 customer_id: Some(label("c")),
                 session_id: Some(label("s")),
                 metadata: Some(r#"{"a":[],"b":1}"#.into()),
@@ -59,29 +81,20 @@ fn commands_as_they_are_meant() {
         ),
     };
     let short = Reserve {
+        override_limits: false,
         basket: basket(vec![want("hub", "a", 3)]),
         ttl: None,
         fulfilment: Fulfilment::All,
         terms: ReserveTerms { optional: None, ..full.terms.clone() },
     };
-    let confirm =
-        Confirm { id: id(), order_id: Some(label("7")), payment_id: None, if_expired: IfExpired::Refuse };
-    let stock = SetStock {
-        item: key("default", "a"),
-        total_units: Some(9),
-        shelf: None,
-        mode: None,
-        safety_stock: None,
-        oversell_allowance: None,
-        sale_starts_at: Patch::Keep,
-        sale_ends_at: Patch::Keep,
-        incoming: None,
-        default_ttl: Patch::Keep,
-        max_hold: Patch::Keep,
-        max_payment: Patch::Keep,
-        metadata: Patch::Keep,
-        expected: None,
+    let confirm = Confirm {
+        override_limits: false,
+        id: id(),
+        order_id: Some(label("7")),
+        payment_id: None,
+        if_expired: IfExpired::Refuse,
     };
+    let stock = whole_stock();
     let expected = [
         (Command::Reserve(full), Some("k\"1")),
         (Command::Reserve(short), None),
@@ -233,9 +246,9 @@ fn batches_that_are_wrong_as_a_whole() {
 fn availabilities() {
     let body = br#"{"items":[{"sku":"a"},{"location":"hub","sku":"a"},{"sku":"a"}]}"#;
     let found = decode::availability(None, body).unwrap();
-    assert_eq!(found, [key("default", "a"), key("hub", "a"), key("default", "a")]);
+    assert_eq!(found.items(), [key("default", "a"), key("hub", "a"), key("default", "a")]);
     let many = |count: usize| format!("{{\"items\":[{}]}}", vec!["{\"sku\":\"a\"}"; count].join(","));
-    assert_eq!(decode::availability(None, many(ITEMS).as_bytes()).unwrap().len(), ITEMS);
+    assert_eq!(decode::availability(None, many(ITEMS).as_bytes()).unwrap().items().len(), ITEMS);
     for (body, pointer, detail) in [
         (&*many(ITEMS + 1), "/items", "must have 1 to 1,000 items, found 1,001"),
         ("{\"items\":[]}", "/items", "found none"),
@@ -308,7 +321,11 @@ fn results_as_they_are_written_and_read() {
         wire::Command::SetStock {
             sku: "a".to_owned(),
             location: None,
-            stock: wire::Stock { total_units: Some(1), ..wire::Stock::default() },
+            stock: wire::Stock {
+                total_units: Some(1),
+                gated: wire::Patch::Set(true),
+                ..wire::Stock::default()
+            },
         },
         wire::Command::AdjustStock {
             sku: "a".to_owned(),
@@ -328,7 +345,7 @@ fn results_as_they_are_written_and_read() {
             Command::Confirm(_) => 1,
             Command::Release(_) => 2,
             Command::Extend(_) => 3,
-            Command::SetStock(_) => 4,
+            Command::SetStock(SetStock { gated: Patch::Set(true), .. }) => 4,
             Command::AdjustStock(_) => 5,
             other => panic!("{other:?}"),
         };

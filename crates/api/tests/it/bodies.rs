@@ -132,8 +132,8 @@ fn members_that_are_missing_unknown_or_there_twice() {
         "/location",
         "is a query parameter here: add ?location= to the path",
     );
-    let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `hold_token`, `units`, `adjacent`, `sections`, \
-                  `min_together`, `attributes`, `channel`, `customer_id`, `session_id`, `metadata`";
+    let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `hold_token`, `override_limits`, `units`, `adjacent`, \
+                  `sections`, `min_together`, `attributes`, `channel`, `pool`, `customer_id`, `session_id`, `metadata`";
     let told = decode::reserve_single("tea", None, with(r#""qty":1"#).as_bytes()).unwrap_err();
     assert_eq!(told.errors[0].detail, format!("is not a field here; the fields are {fields}"));
     refused(decode::extend(ID, None, b"{}"), &[("/ttl_seconds", "is required")]);
@@ -235,7 +235,7 @@ fn words() {
 #[test]
 fn every_label_is_checked() {
     for value in ["null", "7", "[]", "{}", "false"] {
-        for field in ["owner_id", "channel", "customer_id", "session_id"] {
+        for field in ["owner_id", "channel", "pool", "customer_id", "session_id"] {
             let owner = if field == "owner_id" { "" } else { r#""owner_id":"o","# };
             reserve(format!(r#"{{{owner}"{field}":{value}}}"#), &format!("/{field}"), NAME);
         }

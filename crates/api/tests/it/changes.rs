@@ -41,6 +41,7 @@ fn same(expected: &Command, single: Result<Keyed<'_>, Invalid>, batched: &str) {
 #[test]
 fn amends() {
     let expected = Command::Amend(Amend {
+        override_limits: false,
         id: id(),
         basket: Some(two_teas()),
         fulfilment: Fulfilment::Partial,
@@ -77,6 +78,7 @@ fn amends() {
 #[test]
 fn transfers() {
     let expected = Command::Transfer(Transfer {
+        override_limits: false,
         id: id(),
         owner_id: Some(label("o")),
         customer_id: Patch::Set(label("c")),
@@ -107,7 +109,7 @@ fn splits_and_merges() {
     );
     let body = format!(r#""from":["{OTHER}"],"idempotency_key":"k""#);
     same(
-        &Command::Merge(Merge { id: id(), from: [other()].into(), expected: None }),
+        &Command::Merge(Merge { override_limits: false, id: id(), from: [other()].into(), expected: None }),
         decode::merge(ID, None, None, format!("{{{body}}}").as_bytes()),
         &format!(r#"{{"op":"merge","reservation_id":"{ID}",{body}}}"#),
     );
@@ -142,6 +144,7 @@ fn payments() {
     let body = r#""order_id":"1","payment_id":"p","if_expired":"reacquire","idempotency_key":"k""#;
     same(
         &Command::Confirm(Confirm {
+            override_limits: false,
             id: id(),
             order_id: Some(label("1")),
             payment_id: Some(label("p")),

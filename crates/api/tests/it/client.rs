@@ -12,7 +12,7 @@ use stockhold_api::encode::List;
 use stockhold_api::wire::{Command, Patch, RequestedLine, ReturnedUnits, Stock, Stocked, Terms};
 use stockhold_api::{EventType, encode, wire};
 use stockhold_domain::{
-    Event, EventId, Instant, Origin, Place, Pool, RequestId, Scope, Status, Transition, Unit, UnitStatus,
+    Event, EventId, Instant, Origin, Place, RequestId, Scope, Status, Transition, Unit, UnitIndex, UnitStatus,
 };
 use stockhold_store::{EventRow, SeatMap};
 
@@ -219,6 +219,7 @@ async fn units_go_out_as_the_routes_want_them() {
         place: Place { position: 4, row: Some(label("A")), ..Place::default() },
         status: UnitStatus::Held(id()),
         version: 3,
+        pool: None,
     };
     let alone = answer(200, |out| encode::unit(out, &unit, true));
     let history = answer(200, |out| List::open(out, "data").close(out));
@@ -227,12 +228,12 @@ async fn units_go_out_as_the_routes_want_them() {
         encode::unit(list.entry(out), &unit, true);
         list.close_page(out, true, Some("c0"));
     });
-    let mut pool = Pool::default();
-    pool.add(vec![unit]);
+    let mut unit_index = UnitIndex::default();
+    unit_index.add(vec![unit]);
     let server = server(vec![
         answer(200, |out| encode::added(out, &item(), 1, 2)),
         page,
-        answer(200, |out| encode::seat_map(out, &SeatMap::of(&item(), &pool, false))),
+        answer(200, |out| encode::seat_map(out, &SeatMap::of(&item(), &unit_index, false))),
         answer(201, |out| encode::reservation(out, &hold())),
         answer(200, |out| encode::reservation(out, &full_hold())),
         answer(204, |_| {}),

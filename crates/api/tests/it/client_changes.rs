@@ -5,7 +5,8 @@ use crate::samples::{ID, full_hold, hold, id};
 use stockhold_api::client::{Change, Client, Error};
 use stockhold_api::encode;
 use stockhold_api::wire::{
-    Amendment, Confirmation, Patch, PaymentWindow, Recipient, RequestedLine, Shipment, Status, Wish,
+    Amendment, Confirmation, MergeRequest, Patch, PaymentWindow, Recipient, RequestedLine, Shipment, Status,
+    Wish,
 };
 use stockhold_domain::ReservationId;
 
@@ -27,6 +28,7 @@ fn amendment() -> Amendment {
         partial: true,
         ttl_seconds: Some(60),
         metadata: Some(serde_json::json!({ "gift": true })),
+        override_limits: false,
     }
 }
 
@@ -41,16 +43,18 @@ async fn every_change(client: &Client, change: Change<'_>) -> Result<(), Error> 
         owner_id: Some("ann".to_owned()),
         customer_id: Patch::Set("c-1".to_owned()),
         session_id: Patch::Clear,
+        override_limits: false,
     };
     client.amend(id(), &amendment(), change).await?;
     client.transfer(id(), &recipient, change).await?;
     client.split(id(), &[tea(1)], change).await?;
-    client.merge(id(), &[other], change).await?;
+    client.merge(id(), &MergeRequest { from: vec![other], override_limits: false }, change).await?;
     client.open_payment(id(), &window(), change).await?;
     let paid = Confirmation {
         order_id: Some("o-1".to_owned()),
         payment_id: Some("pay/1".to_owned()),
         reacquire: true,
+        override_limits: false,
     };
     client.confirm_as(id(), &paid, change.key).await?;
     let shipped = Shipment { lines: Some(vec![tea(1)]), units: None };

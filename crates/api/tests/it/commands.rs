@@ -22,6 +22,7 @@ fn basket(wants: &[(&str, &str, u64)]) -> Basket {
 
 fn plain(owner: &str, basket: Basket) -> Reserve {
     Reserve {
+        override_limits: false,
         basket,
         ttl: None,
         fulfilment: Fulfilment::All,
@@ -36,7 +37,7 @@ fn reserves() {
     assert_eq!(key, None);
 
     let body = br#"{"owner_id":"o \u00e9","quantity":18446744073709551615,"ttl_seconds":60,
-        "idempotency_key":"k\"1","fulfilment":"partial","channel":"web","customer_id":"c",
+        "idempotency_key":"k\"1","fulfilment":"partial","channel":"web","pool":"vip","customer_id":"c",
         "session_id":"s","metadata":{"b": [1, 2.50 , true],"a":{"z":null,"y":"\u0041\n/"}}}"#;
     let Keyed { command, key, .. } = decode::reserve_single("tea", Some("location=hub"), body).unwrap();
     let full = Reserve {
@@ -46,6 +47,7 @@ fn reserves() {
             label("o é"),
             OptionalTerms {
                 channel: Some(label("web")),
+                pool: Some(label("vip")),
                 customer_id: Some(label("c")),
                 session_id: Some(label("s")),
                 metadata: Some(r#"{"a":{"y":"A\n/","z":null},"b":[1,2.50,true]}"#.into()),
@@ -67,7 +69,7 @@ fn baskets_sum_lines_of_one_item() {
 }
 
 fn confirm(order_id: Option<Label>) -> Confirm {
-    Confirm { id: id(), order_id, payment_id: None, if_expired: IfExpired::Refuse }
+    Confirm { override_limits: false, id: id(), order_id, payment_id: None, if_expired: IfExpired::Refuse }
 }
 
 #[test]
@@ -152,12 +154,14 @@ fn what_operators_say_about_a_sale() {
     let Command::SetStock(bare) = decode::set_stock("tea", None, None, b"{}").unwrap() else {
         panic!("a set")
     };
-    let body = br#"{"oversell_allowance":2,"sale_starts_at":"2027-01-31T12:00:00Z","sale_ends_at":null,
+    let body =
+        br#"{"oversell_allowance":2,"gated":true,"sale_starts_at":"2027-01-31T12:00:00Z","sale_ends_at":null,
         "incoming":[{"supply_id":"po-1","quantity":4,"available_from":"2027-02-01T00:00:00+01:00"}]}"#;
     let command = decode::set_stock("tea", None, None, body).unwrap();
     let at = |seconds: i64| Instant::from_micros(seconds * 1_000_000);
     let terms = SetStock {
         oversell_allowance: Some(2),
+        gated: Patch::Set(true),
         sale_starts_at: Patch::Set(at(1_801_396_800)),
         sale_ends_at: Patch::Clear,
         incoming: Some([Supply { id: label("po-1"), quantity: 4, available_from: at(1_801_436_400) }].into()),
@@ -166,9 +170,16 @@ fn what_operators_say_about_a_sale() {
     assert_eq!(command, Command::SetStock(terms));
     let command = decode::set_stock("tea", None, None, br#"{"incoming":null}"#).unwrap();
     assert!(matches!(command, Command::SetStock(SetStock { incoming: Some(none), .. }) if none.is_empty()));
+    for (value, expected) in [("false", Patch::Set(false)), ("null", Patch::Clear)] {
+        let body = format!(r#"{{"gated":{value}}}"#);
+        let command = decode::set_stock("tea", None, None, body.as_bytes()).unwrap();
+        assert!(matches!(command, Command::SetStock(SetStock { gated, .. }) if gated == expected), "{body}");
+    }
     for (field, value) in [
         ("oversell_allowance", "null"),
         ("oversell_allowance", "1000000000001"),
+        ("gated", "1"),
+        ("gated", "\"true\""),
         ("sale_starts_at", "\"tomorrow\""),
         ("incoming", "{}"),
         ("incoming", "[7]"),
@@ -190,6 +201,7 @@ fn what_operators_do() {
         mode: None,
         safety_stock: None,
         oversell_allowance: None,
+        gated: Patch::Keep,
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,

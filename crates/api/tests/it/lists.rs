@@ -123,7 +123,7 @@ fn types_of_events() {
         ("type=Sale.Paused", "Sale.Paused"),
     ] {
         let why = format!(
-            "units.retired, sale.paused, sale.resumed, access.key_created, access.key_rolled, access.key_revoked; found \"{found}\""
+            "units.retired, units.pool_changed, pool.set, pool.deleted, pool.released, sale.paused, sale.resumed, limit.set, limit.deleted, access.key_created, access.key_rolled, access.key_revoked, sink.event_skipped; found \"{found}\""
         );
         refused(decode::events(Some(query)), &[("/type", &*why)]);
         refused(decode::stream(Some(query), None), &[("/type", &*why)]);
@@ -232,7 +232,7 @@ fn figures(sequence: u64) -> StockCounters {
 }
 
 fn held(change: HoldChange, hold: Hold) -> EventRow {
-    row(Transition::Hold { change, hold, figures: [figures(8), figures(9)].into() })
+    row(Transition::Hold { limits: None, change, hold, figures: [figures(8), figures(9)].into() })
 }
 
 const HEAD: &str = r#"{"id":"018bcfe5-6800-7fff-bfff-fffffffffffe","position":1042,"type":"#;
@@ -283,7 +283,7 @@ fn events_of_reservations() {
             full.clone(),
             "created",
             concat!(
-                r#","max_expires_at":"2023-11-14T22:43:20.000Z","channel":"web","customer_id":"c-1","session_id":"s-1","#,
+                r#","max_expires_at":"2023-11-14T22:43:20.000Z","channel":"web","pool":"vip","customer_id":"c-1","session_id":"s-1","#,
                 r#""metadata":{"a":[1,2],"b":"x"}"#
             ),
         ),
@@ -310,8 +310,12 @@ fn events_of_reservations() {
     }
     // A hold of one line has one line's figures.
     let one = Hold { lines: [Line { ..hold().lines[0].clone() }].into(), ..hold() };
-    let event =
-        row(Transition::Hold { change: HoldChange::Expired, hold: one, figures: [figures(8)].into() });
+    let event = row(Transition::Hold {
+        limits: None,
+        change: HoldChange::Expired,
+        hold: one,
+        figures: [figures(8)].into(),
+    });
     let read: wire::Event = serde_json::from_str(&written(|out| encode::event(out, &event))).unwrap();
     assert_eq!(read.lines.len(), 1);
 }

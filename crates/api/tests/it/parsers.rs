@@ -2,6 +2,7 @@
 //! a query when they are text: what a caller chooses.
 
 use stockhold_api::decode::{self, Invalid, Match};
+use stockhold_api::profiles::{hub, storefront};
 
 /// A parser by its name.
 pub(crate) type Parser = (&'static str, fn(&[u8]));
@@ -21,7 +22,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 /// All of them.
-pub(crate) const PARSERS: [Parser; 13] = [
+pub(crate) const PARSERS: [Parser; 18] = [
     ("reserve one", |body| told(decode::reserve_single("sku", None, body))),
     ("reserve a basket", |body| told(decode::reserve_basket(None, body))),
     ("confirm", |body| told(decode::confirm(ID, None, body))),
@@ -36,6 +37,11 @@ pub(crate) const PARSERS: [Parser; 13] = [
             all.into_iter().for_each(told);
         }
     }),
+    ("reserve at a hub", |body| told(hub::reserve(body))),
+    ("confirm at a hub", |body| told(hub::confirm(body))),
+    ("stock of a hub", |bytes| told(hub::stock(text(bytes), "sku"))),
+    ("reserve for a storefront", |body| told(storefront::reserve(body))),
+    ("extend for a storefront", |body| told(storefront::extend(body))),
     ("availability", |body| told(decode::availability(None, body))),
     ("path and query", |bytes| {
         let (path, query) = text(bytes).split_once('?').unwrap_or((text(bytes), ""));

@@ -36,7 +36,43 @@ fn short(sku: &str, requested: u64, available: u64, next: Option<i64>) -> Shorta
         available,
         next_expiry_at: next.map(at),
         unknown_sections: Vec::new(),
+        approximate: false,
     }
+}
+
+#[test]
+fn shortages_that_a_gate_knows() {
+    let approximate = |line| Shortage { approximate: true, ..line };
+    check(
+        Rejection::InsufficientInventory(vec![approximate(short("tea", 1, 0, None))]),
+        Reason::InsufficientInventory,
+        "Sold out. No unit is available of item \"tea\" at location \"default\". The figures come from a gate, which may be \
+         behind the store.",
+        concat!(
+            r#","lines":[{"sku":"tea","location":"default","requested_quantity":1,"available":0,"approximate":true}],"#,
+            r#""available":0,"approximate":true"#
+        ),
+    );
+    check(
+        Rejection::InsufficientInventory(vec![
+            short("a", 2, 1, Some(9)),
+            approximate(short("b", 2, 0, None)),
+        ]),
+        Reason::InsufficientInventory,
+        "Too little is left: 1 of the 2 requested units of item \"a\" at location \"default\", 0 of the 2 \
+         requested units of item \"b\" at location \"default\". The figures come from a gate, which may be behind the \
+         store. Or request less.",
+        concat!(
+            r#","lines":[{"sku":"a","location":"default","requested_quantity":2,"available":1,"#,
+            r#""next_expiry_at":"2023-11-14T22:13:20.009Z"},{"sku":"b","location":"default","#,
+            r#""requested_quantity":2,"available":0,"approximate":true}],"approximate":true"#
+        ),
+    );
+    let short: wire::ShortLine = serde_json::from_str(
+        r#"{"sku":"b","location":"hub","requested_quantity":2,"available":0,"approximate":true}"#,
+    )
+    .unwrap();
+    assert!(short.approximate);
 }
 
 #[test]
@@ -107,7 +143,8 @@ fn a_request_for_the_other_mode() {
         Rejection::ModeMismatch { item: key("hub", "hall"), mode: Mode::Units },
         Reason::ModeMismatch,
         "Item \"hall\" at location \"hub\" has units with ids. The mode never changes, and the total is the number of units. \
-         Add and retire units one by one. To count units, create another item.",
+         Add and retire units one by one. Only items that count their units can have pools. To count units, create another \
+         item.",
         r#","sku":"hall","location":"hub","mode":"units""#,
     );
 }
@@ -163,11 +200,26 @@ fn items_and_sales() {
         r#","requested_quantity":20000000,"limit":10000"#,
     );
     check(
-        Rejection::BelowCommitted { confirmed_sold: 1_200, held: 34, total_units: 2_000 },
+        Rejection::BelowCommitted { confirmed_sold: 1_200, held: 34, total_units: 2_000, set_aside: 60 },
         Reason::BelowCommitted,
-        "Sold: 1,200 units, held: 34 units, so the total and the oversell allowance together can't be below 1,234, and the \
-         total not below what has left the shelf. The total stays at 2,000. Set more, or release reservations first.",
-        r#","confirmed_sold":1200,"held_units":34,"total_units":2000"#,
+        "Sold: 1,200 units, held: 34 units, set aside by pools: 60 units, free: 706. Nothing was changed, the total stays at \
+         2,000. The total and the oversell allowance together can't be below 1,294, and the total not below what has left the \
+         shelf or what pools have. A pool can't have less than was drawn from it, and can be given only free units. Set \
+         another number, or release reservations or pools first.",
+        r#","confirmed_sold":1200,"held_units":34,"total_units":2000,"set_aside":60,"free":706"#,
+    );
+    check(
+        Rejection::UnknownPool { item: key("hub", "tea"), pool: label("vip") },
+        Reason::UnknownPool,
+        "Item \"tea\" at location \"hub\" has no pool \"vip\". GET /v1/inventory/{sku}/pools lists its pools.",
+        r#","sku":"tea","location":"hub","pool":"vip""#,
+    );
+    check(
+        Rejection::TooManyPools(key("hub", "tea")),
+        Reason::TooManyPools,
+        "Item \"tea\" at location \"hub\" has 16 pools. Delete one that is no longer needed. A released pool counts until the \
+         units that were drawn from it have come back.",
+        r#","sku":"tea","location":"hub","limit":16"#,
     );
     check(
         Rejection::ItemInUse { confirmed_sold: 1, held: 0, units: 1_200 },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use stockhold_api::decode::Invalid;
 use stockhold_domain::{
-    Closing, EventId, Hold, HoldTerms, Instant, Item, ItemKey, Label, Line, Mode, OptionalTerms,
+    Closing, EventId, Hold, HoldTerms, Instant, Item, ItemKey, Label, Line, Mode, OptionalTerms, Pools,
     ReservationId, ReserveTerms, Seconds, Settings, Status, StockCounters, Supply,
 };
 
@@ -71,6 +71,7 @@ pub(crate) fn full_hold() -> Hold {
     let bare = hold();
     let optional = OptionalTerms {
         channel: Some(label("web")),
+        pool: Some(label("vip")),
         customer_id: Some(label("c-1")),
         session_id: Some(label("s-1")),
         metadata: Some(r#"{"a":[1,2],"b":"x"}"#.into()),
@@ -105,6 +106,7 @@ pub(crate) fn item() -> Item {
             at: at(5),
         },
         settings: Arc::new(Settings { safety_stock: 7, ..Settings::default() }),
+        pools: Pools::default(),
         version: 4,
         paused: false,
         created_at: at(0),
@@ -115,6 +117,7 @@ pub(crate) fn full_item() -> Item {
     let settings = Settings {
         safety_stock: 7,
         oversell_allowance: 3,
+        gated: true,
         sale_starts_at: Some(at(60_000)),
         sale_ends_at: Some(at(120_000)),
         incoming: [Supply { id: label("po-1"), quantity: 4, available_from: at(90_000) }].into(),

@@ -22,7 +22,7 @@ fn a_reservation() {
     let tail = concat!(
         r#""max_expires_at":"2023-11-14T22:43:20.000Z","confirmed_at":"2023-11-14T22:13:21.234Z","#,
         r#""closed_at":"2023-11-14T22:13:21.234Z","close_reason":"changed mind","order_id":"o-1","#,
-        r#""channel":"web","customer_id":"c-1","session_id":"s-1","metadata":{"a":[1,2],"b":"x"},"version":1}"#
+        r#""channel":"web","pool":"vip","customer_id":"c-1","session_id":"s-1","metadata":{"a":[1,2],"b":"x"},"version":1}"#
     );
     assert!(full.ends_with(tail), "{full}");
     let released = Hold { status: Status::Cancelled, ..full_hold() };
@@ -36,14 +36,14 @@ fn an_item_and_its_availability() {
         concat!(
             r#"{"sku":"tea","location":"hub/9","mode":"counted","total_units":100,"confirmed_sold":20,"#,
             r#""fulfilled_units":12,"unfulfilled_units":8,"on_hand":88,"held_units":3,"held_under_payment":0,"#,
-            r#""safety_stock":7,"oversell_allowance":0,"backordered":0,"available":70,"available_now":70,"#,
+            r#""safety_stock":7,"set_aside":0,"oversell_allowance":0,"backordered":0,"available":70,"available_now":70,"#,
             r#""active_reservations":2,"paused":false,"#,
             r#""sequence":41,"version":4,"created_at":"2023-11-14T22:13:20.000Z","#,
             r#""updated_at":"2023-11-14T22:13:20.005Z"}"#
         )
     );
     let full = written(|out| encode::item(out, &full_item()));
-    let middle = r#""paused":true,"sequence":41,"version":4,"default_ttl_seconds":30,"max_hold_seconds":90,"max_payment_seconds":600,"sale_starts_at":"2023-11-14T22:14:20.000Z","sale_ends_at":"2023-11-14T22:15:20.000Z","incoming":[{"supply_id":"po-1","quantity":4,"available_from":"2023-11-14T22:14:50.000Z"}],"#;
+    let middle = r#""paused":true,"sequence":41,"version":4,"default_ttl_seconds":30,"max_hold_seconds":90,"max_payment_seconds":600,"sale_starts_at":"2023-11-14T22:14:20.000Z","sale_ends_at":"2023-11-14T22:15:20.000Z","incoming":[{"supply_id":"po-1","quantity":4,"available_from":"2023-11-14T22:14:50.000Z"}],"gated":true,"#;
     assert!(full.contains(middle), "{full}");
     assert!(full.ends_with(r#","metadata":{"colour":"red"}}"#), "{full}");
     assert_eq!(
@@ -107,6 +107,7 @@ fn readers_read_what_is_written() {
     assert_eq!((read.sale_starts_at, read.sale_ends_at), (Some(at(60_000)), Some(at(120_000))));
     let expected = wire::Supply { supply_id: "po-1".to_owned(), quantity: 4, available_from: at(90_000) };
     assert_eq!(read.incoming, [expected]);
+    assert!(read.gated);
     assert_eq!((read.safety_stock, read.active_reservations, read.paused), (7, 2, true));
     assert_eq!((read.sequence, read.version), (Some(41), 4));
     assert_eq!((read.default_ttl_seconds, read.max_hold_seconds), (Some(30), Some(90)));

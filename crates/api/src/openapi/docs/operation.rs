@@ -197,7 +197,7 @@ impl Place<'_> {
         }
         if keyed {
             // A key that was used for one reservation can't be used for another.
-            let _ = if path.contains("$ID") {
+            let _ = if variables.iter().any(|variable| variable == "ID") {
                 write!(call, " \\\n  -H \"Idempotency-Key: {key}-$ID\"")
             } else if path.contains("$KEY_ID") {
                 write!(call, " \\\n  -H \"Idempotency-Key: {key}-$KEY_ID\"")
