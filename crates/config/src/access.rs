@@ -4,7 +4,8 @@ use crate::secret::SecretText;
 use serde::Serialize;
 use std::path::PathBuf;
 use stockhold_service::{
-    ForwardedHeader, IssuerConfig, MIN_ROOT_KEY_CHARS, RateLimit, RootKey, TrustedProxies,
+    ForwardedHeader, IssuerConfig, ListenerPrincipal, ListenerPrincipalSpec, MIN_ROOT_KEY_CHARS, RateLimit,
+    RootKey, TrustedProxies,
 };
 
 /// Rate of an address without a good credential, in requests a second.
@@ -58,6 +59,11 @@ pub struct IssuerSettings {
     pub locations_claim: Option<String>,
 }
 
+/// [`RateLimitSettings::redis_timeout_ms`] unless it is configured: several round trips in one network.
+const REDIS_TIMEOUT_MS: u64 = 20;
+/// A longer wait would hold up every request.
+const LONGEST_REDIS_TIMEOUT_MS: u64 = 10_000;
+
 /// Rate limits.
 #[derive(Clone, Debug, Serialize)]
 pub struct RateLimitSettings {
@@ -67,6 +73,8 @@ pub struct RateLimitSettings {
     pub address: Rate,
     /// Address of the Redis server in which instances share the limits. It may have a password.
     pub redis: Option<SecretText>,
+    /// Longest wait for an answer of that server, in milliseconds. A check that gets none is decided in memory.
+    pub redis_timeout_ms: u64,
 }
 
 /// A rate limit.
@@ -76,6 +84,34 @@ pub struct Rate {
     pub per_second: u32,
     /// Requests at once, 1 to 1,000,000.
     pub burst: u32,
+}
+
+/// The principal of a listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PrincipalSettings {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// The locations that it may see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locations: Option<Vec<String>>,
+    /// The networks of its clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_cidrs: Option<Vec<String>>,
+}
+
+impl PrincipalSettings {
+    /// The principal. An error begins with the setting and the member that it is about.
+    pub fn to_principal(&self, key: &str) -> Result<ListenerPrincipal, String> {
+        let spec = ListenerPrincipalSpec {
+            name: self.name.clone(),
+            scopes: self.scopes.clone(),
+            locations: self.locations.clone(),
+            allowed_cidrs: self.allowed_cidrs.clone(),
+        };
+        ListenerPrincipal::new(&spec).map_err(|(member, what)| format!("{key}.{member}: {what}"))
+    }
 }
 
 impl Default for AccessSettings {
@@ -91,6 +127,7 @@ impl Default for AccessSettings {
                 principal: None,
                 address: Rate { per_second: ADDRESS_PER_SECOND, burst: ADDRESS_BURST },
                 redis: None,
+                redis_timeout_ms: REDIS_TIMEOUT_MS,
             },
         }
     }
@@ -212,6 +249,11 @@ impl AccessSettings {
             if let Some(rate) = rate {
                 rate.to_limit().map_err(|what| ("rate_limits", format!("rate_limits.{name}: {what}")))?;
             }
+        }
+        let (timeout, most) = (limits.redis_timeout_ms, LONGEST_REDIS_TIMEOUT_MS);
+        if !(1..=most).contains(&timeout) {
+            let what = format!("rate_limits.redis_timeout_ms {timeout}: must be 1 to {most}");
+            return Err(("rate_limits", what));
         }
         if let Some(url) = &limits.redis {
             check_redis_url(url.expose())

@@ -1,5 +1,6 @@
 //! The settings as command-line flags: all of them for `serve`, or only those that say where a store is.
 
+use crate::secret::SecretText;
 use crate::settings::{Config, FILE, LogFormat};
 use crate::sources::{Sources, address};
 use crate::store_address::EMBEDDED;
@@ -16,6 +17,11 @@ const REPLICA_HELP: &str = "\
     Address of a read replica of the database. Availability and items are read from it while it is at most 100 ms behind, \
     and from the primary otherwise [default: none]";
 
+const GATE_HELP: &str = "\
+    Address of a Redis server in front of the database, which refuses reserves of items with the setting `gated` while they are sold out: \
+    redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE or redis+cluster://HOST:PORT,HOST:PORT, each with rediss for \
+    TLS. Put a password into STOCKHOLD_GATE or into the configuration file [default: none]";
+
 /// The settings as flags.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
@@ -28,6 +34,14 @@ pub struct Flags {
     /// Address of /livez, /readyz and /metrics; any address, 0.0.0.0 too [default: 127.0.0.1:8102]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     admin_listen: Option<SocketAddr>,
+    /// Address of a listener that serves the hub's profile alone, at its root. Its clients act as the principal of
+    /// `[hub_principal]` in the configuration file [default: none]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    hub_listen: Option<SocketAddr>,
+    /// Address of a listener that serves the storefront's profile alone, at its root. Its clients act as the principal of
+    /// `[storefront_principal]` in the configuration file [default: none]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    storefront_listen: Option<SocketAddr>,
     /// The server's certificate and those that lead to its root, as a PEM file. With it the API speaks HTTPS only [default:
     /// none]
     #[arg(long, value_name = "FILE")]
@@ -45,6 +59,14 @@ pub struct Flags {
     store: Option<String>,
     #[arg(long, value_name = "URL", help = REPLICA_HELP)]
     replica: Option<String>,
+    #[arg(long, value_name = "URL", help = GATE_HELP)]
+    gate: Option<String>,
+    /// Longest wait for an answer of the gate's Redis, 1 to 10000. Requests that get none are decided by the store [default: 20]
+    #[arg(long, value_name = "MS")]
+    gate_timeout_ms: Option<u64>,
+    /// How often the gate's counters are compared with the store, 1 to 86400 [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    gate_reconcile_seconds: Option<u64>,
     /// Most commands in one database transaction, 1 to 256. A smaller number holds locks for a shorter time and lowers the
     /// throughput [default: 256]
     #[arg(long, value_name = "N")]
@@ -124,12 +146,17 @@ impl Flags {
         };
         named("listen", listen.is_some());
         named("admin_listen", admin_listen.is_some());
+        named("hub_listen", self.hub_listen.is_some());
+        named("storefront_listen", self.storefront_listen.is_some());
         named("tls_cert", self.tls_cert.is_some());
         named("tls_key", self.tls_key.is_some());
         named("tls_client_ca", self.tls_client_ca.is_some());
         named("plain_http", self.plain_http.is_some());
         named("store", store.is_some());
         named("replica", replica.is_some());
+        named("gate", self.gate.is_some());
+        named("gate_timeout_ms", self.gate_timeout_ms.is_some());
+        named("gate_reconcile_seconds", self.gate_reconcile_seconds.is_some());
         named("store_batch", store_batch.is_some());
         named("data_dir", data_dir.is_some());
         named("threads", threads.is_some());
@@ -143,12 +170,17 @@ impl Flags {
         named("log_format", self.log_format.is_some());
         override_with(&mut config.listen, *listen);
         override_with(&mut config.admin_listen, *admin_listen);
+        override_with(&mut config.hub_listen, self.hub_listen.map(Some));
+        override_with(&mut config.storefront_listen, self.storefront_listen.map(Some));
         override_with(&mut config.tls_cert, self.tls_cert.clone().map(Some));
         override_with(&mut config.tls_key, self.tls_key.clone().map(Some));
         override_with(&mut config.tls_client_ca, self.tls_client_ca.clone().map(Some));
         override_with(&mut config.plain_http, self.plain_http);
         override_with(&mut config.store, store.clone().map(Into::into));
         override_with(&mut config.replica, replica.clone().map(|replica| Some(replica.into())));
+        override_with(&mut config.gate, self.gate.clone().map(|gate| Some(SecretText::new(gate))));
+        override_with(&mut config.gate_timeout_ms, self.gate_timeout_ms);
+        override_with(&mut config.gate_reconcile_seconds, self.gate_reconcile_seconds);
         override_with(&mut config.store_batch, *store_batch);
         override_with(&mut config.data_dir, data_dir.clone());
         override_with(&mut config.threads, *threads);

@@ -7,8 +7,10 @@ mod advice;
 pub mod exit;
 mod flags;
 mod log_level;
+mod profile_listeners;
 mod secret;
 mod settings;
+mod sinks;
 mod sources;
 mod store_address;
 mod store_options;
@@ -16,11 +18,14 @@ mod tables;
 mod tls;
 mod values;
 
-pub use access::{AccessSettings, IssuerSettings, Rate, RateLimitSettings, credentials_hint};
+pub use access::{
+    AccessSettings, IssuerSettings, PrincipalSettings, Rate, RateLimitSettings, credentials_hint,
+};
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
 pub use log_level::check as check_log_level;
 pub use secret::SecretText;
 pub use settings::{Config, FILE, LocationTimes, LogFormat};
+pub use sinks::SinkSettings;
 pub use sources::PREFIX;
 pub use store_address::StoreAddress;
 pub use store_options::{not_opened, sql_options};

@@ -1,7 +1,9 @@
 //! The settings, their defaults and their limits. The sources of a value, from the strongest: flags, `STOCKHOLD_*` variables,
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
-use crate::access::AccessSettings;
+use crate::access::{AccessSettings, PrincipalSettings};
+use crate::secret::SecretText;
+use crate::sinks::{self, SinkSettings};
 use crate::store_address::StoreAddress;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
@@ -12,19 +14,26 @@ use std::time::Duration;
 use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
 use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
+use stockhold_gate::GateAddress;
+use stockhold_relay::SinkOptions;
 
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 26] = [
+pub(crate) const KEYS: [&str; 35] = [
     "listen",
     "admin_listen",
+    "hub_listen",
+    "storefront_listen",
     "tls_cert",
     "tls_key",
     "tls_client_ca",
     "plain_http",
     "store",
     "replica",
+    "gate",
+    "gate_timeout_ms",
+    "gate_reconcile_seconds",
     "store_batch",
     "data_dir",
     "threads",
@@ -43,11 +52,20 @@ pub(crate) const KEYS: [&str; 26] = [
     "locations",
     "issuers",
     "rate_limits",
+    "hub_principal",
+    "storefront_principal",
+    "source",
+    "sinks",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 3] = ["locations", "issuers", "rate_limits"];
+pub(crate) const TABLES: [&str; 6] =
+    ["locations", "issuers", "rate_limits", "hub_principal", "storefront_principal", "sinks"];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
+/// Longest wait for the gate's Redis: a request that waits longer is better decided by the store.
+const GATE_TIMEOUT_MS: u64 = 10_000;
+/// Longest time between two comparisons of the gate with the store.
+const GATE_RECONCILE_SECONDS: u64 = 86_400;
 /// Most worker threads.
 const THREADS: usize = 64;
 
@@ -58,6 +76,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address of health and metrics.
     pub admin_listen: SocketAddr,
+    /// Address of the listener that serves the hub's profile alone.
+    pub hub_listen: Option<SocketAddr>,
+    /// Address of the listener that serves the storefront's profile alone.
+    pub storefront_listen: Option<SocketAddr>,
     /// The server's certificate and those that lead to its root, as PEM. With it the API speaks TLS.
     pub tls_cert: Option<PathBuf>,
     /// The private key of the certificate, as PEM.
@@ -70,6 +92,12 @@ pub struct Config {
     pub store: StoreAddress,
     /// Address of a read replica of the database.
     pub replica: Option<StoreAddress>,
+    /// Address of the gate's Redis. It may have a password, and is shown nowhere.
+    pub gate: Option<SecretText>,
+    /// Longest wait for an answer of the gate's Redis, in milliseconds.
+    pub gate_timeout_ms: u64,
+    /// How often the gate's counters are compared with the store.
+    pub gate_reconcile_seconds: u64,
     /// Most commands in one transaction of a database.
     pub store_batch: usize,
     /// Directory of the embedded store.
@@ -94,6 +122,14 @@ pub struct Config {
     /// Credentials, origins, proxies and rate limits.
     #[serde(flatten)]
     pub access: AccessSettings,
+    /// The principal of the clients of `hub_listen`.
+    pub hub_principal: Option<PrincipalSettings>,
+    /// The principal of the clients of `storefront_listen`.
+    pub storefront_principal: Option<PrincipalSettings>,
+    /// The `source` of the events that are delivered to other systems.
+    pub source: String,
+    /// Systems that events are delivered to.
+    pub sinks: BTreeMap<String, SinkSettings>,
     /// Locations with their own times.
     pub locations: BTreeMap<String, LocationTimes>,
     /// Warnings about environment variables that look like settings and are none.
@@ -133,12 +169,17 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
+            hub_listen: None,
+            storefront_listen: None,
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
             plain_http: false,
             store: StoreAddress::embedded(),
             replica: None,
+            gate: None,
+            gate_timeout_ms: 20,
+            gate_reconcile_seconds: 60,
             store_batch: stockhold_sql::Options::BATCH,
             data_dir: "./stockhold-data".into(),
             threads: 0,
@@ -150,6 +191,10 @@ impl Default for Config {
             log_level: "info".to_owned(),
             log_format: LogFormat::Text,
             access: AccessSettings::default(),
+            hub_principal: None,
+            storefront_principal: None,
+            source: "stockhold".to_owned(),
+            sinks: BTreeMap::new(),
             locations: BTreeMap::new(),
             ignored: Vec::new(),
         }
@@ -163,6 +208,7 @@ impl Config {
         self.rules()?;
         self.store.check("store").map_err(at("store"))?;
         self.check_replica().map_err(at("replica"))?;
+        self.check_gate()?;
         crate::log_level::check(&self.log_level).map_err(at("log_level"))?;
         self.check_tls()?;
         if self.listen == self.admin_listen && self.listen.port() != 0 {
@@ -170,6 +216,13 @@ impl Config {
             return Err(("admin_listen", what));
         }
         self.access.check()?;
+        self.check_profile_listeners()?;
+        self.sink_options().map_err(at("sinks"))?;
+        if self.source.is_empty() || self.source.contains(char::is_control) {
+            let what =
+                "source: must be a text without control characters, like https://shop.example/stockhold";
+            return Err(("source", what.to_owned()));
+        }
         // The admin listener shows only health and metrics, so it may have any address. Whether there are credentials is
         // known once the store is open.
         if !self.listen.ip().is_loopback() && self.tls().is_none() && !self.plain_http {
@@ -205,6 +258,24 @@ impl Config {
         if replica.is_embedded() { Err(self.lone_replica()) } else { Ok(()) }
     }
 
+    fn check_gate(&self) -> Result<(), (&'static str, String)> {
+        if let Some(Err(what)) = self.gate.as_ref().map(|gate| GateAddress::parse(gate.expose())) {
+            return Err(("gate", format!("gate: {what}")));
+        }
+        let (timeout, most) = (self.gate_timeout_ms, GATE_TIMEOUT_MS);
+        if !(1..=most).contains(&timeout) {
+            return Err(("gate_timeout_ms", format!("gate_timeout_ms {timeout}: must be 1 to {most}")));
+        }
+        let (interval, most) = (self.gate_reconcile_seconds, GATE_RECONCILE_SECONDS);
+        if !(1..=most).contains(&interval) {
+            return Err((
+                "gate_reconcile_seconds",
+                format!("gate_reconcile_seconds {interval}: must be 1 to {most}"),
+            ));
+        }
+        Ok(())
+    }
+
     /// The error for a replica without a database. Only `serve` needs it: commands that work on a data directory ignore a replica
     /// in the file.
     pub fn lone_replica(&self) -> String {
@@ -215,7 +286,12 @@ impl Config {
     /// Settings that are allowed and are probably a mistake, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let advice = self.rules().map(|rules| crate::advice::of(&rules)).unwrap_or_default();
-        self.ignored.iter().cloned().chain(advice).collect()
+        self.ignored.iter().cloned().chain(advice).chain(self.open_listeners()).collect()
+    }
+
+    /// The sinks for the relay.
+    pub fn sink_options(&self) -> Result<Vec<SinkOptions>, String> {
+        sinks::options_of(&self.sinks)
     }
 
     /// Threads that serve requests.

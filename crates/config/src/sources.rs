@@ -5,6 +5,7 @@
 
 use crate::secret::SecretText;
 use crate::settings::{Config, KEYS, LogFormat, TABLES};
+use crate::sinks;
 use crate::tables;
 use crate::values::{self, Value, closest, span_of, unknown, value_of};
 use std::collections::BTreeMap;
@@ -41,13 +42,19 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
     match key {
         "listen" => config.listen = address(&value.text()?)?,
         "admin_listen" => config.admin_listen = address(&value.text()?)?,
+        "hub_listen" => config.hub_listen = Some(address(&value.text()?)?),
+        "storefront_listen" => config.storefront_listen = Some(address(&value.text()?)?),
         "tls_cert" => config.tls_cert = Some(value.text()?.into()),
         "tls_key" => config.tls_key = Some(value.text()?.into()),
         "tls_client_ca" => config.tls_client_ca = Some(value.text()?.into()),
         "plain_http" => config.plain_http = value.flag()?,
         "store" => config.store = value.text()?.into(),
         "replica" => config.replica = Some(value.text()?.into()),
+        "gate" => config.gate = Some(SecretText::new(value.secret()?)),
+        "gate_timeout_ms" => config.gate_timeout_ms = value.number(from_file)?,
+        "gate_reconcile_seconds" => config.gate_reconcile_seconds = value.number(from_file)?,
         "store_batch" => config.store_batch = value.number(from_file)?,
+        "source" => config.source = value.text()?,
         "data_dir" => config.data_dir = value.text()?.into(),
         "threads" => config.threads = value.number(from_file)?,
         "default_ttl_seconds" => config.default_ttl_seconds = value.number(from_file)?,
@@ -144,6 +151,10 @@ impl Sources {
                 self.read_redis(config, name, value.to_str());
                 continue;
             }
+            if sinks::is_variable(rest) {
+                self.read_sink(config, name, rest, value.to_str());
+                continue;
+            }
             let Some(key) = KEYS.into_iter().find(|key| key.to_uppercase() == rest) else {
                 if is_of_kubernetes(rest) {
                     of_kubernetes.push(name.to_owned());
@@ -179,10 +190,24 @@ impl Sources {
             return self.errors.push(format!("{name} in the environment: must be UTF-8"));
         };
         config.access.rate_limits.redis = Some(SecretText::new(url.to_owned()));
+        self.add_origin("rate_limits", name);
+    }
+
+    /// Sets a member of a sink.
+    fn read_sink(&mut self, config: &mut Config, name: &str, rest: &str, value: Option<&str>) {
+        let set = value.ok_or_else(|| "must be UTF-8".to_owned());
+        match set.and_then(|value| sinks::set_variable(&mut config.sinks, rest, value)) {
+            Ok(()) => self.add_origin("sinks", name),
+            Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
+        }
+    }
+
+    /// Adds a variable to the sources of a table.
+    fn add_origin(&mut self, key: &'static str, name: &str) {
         let origin = format!("{name} in the environment");
         self.origins
-            .entry("rate_limits")
-            .and_modify(|file| *file = format!("{file} and {origin}"))
+            .entry(key)
+            .and_modify(|others| *others = format!("{others} and {origin}"))
             .or_insert(origin);
     }
 }

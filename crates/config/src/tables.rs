@@ -1,8 +1,9 @@
-//! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]` and `[rate_limits]`.
+//! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]`, `[rate_limits]`, the principals of listeners and `[sinks.NAME]`.
 
-use crate::access::{IssuerSettings, Rate};
+use crate::access::{IssuerSettings, PrincipalSettings, Rate};
 use crate::secret::SecretText;
 use crate::settings::{Config, LocationTimes};
+use crate::sinks::{SINK_KEYS, SinkSettings};
 use crate::values::{span_of, unknown, value_of};
 use toml_edit::{Item, TableLike};
 
@@ -21,7 +22,8 @@ const ISSUER_KEYS: [&str; 9] = [
     "principal_claim",
     "locations_claim",
 ];
-const LIMIT_KEYS: [&str; 3] = ["principal", "address", "redis"];
+const LIMIT_KEYS: [&str; 4] = ["principal", "address", "redis", "redis_timeout_ms"];
+const PRINCIPAL_KEYS: [&str; 4] = ["name", "scopes", "locations", "allowed_cidrs"];
 const RATE_KEYS: [&str; 2] = ["per_second", "burst"];
 
 /// Reads the table of a key that is a table. Adds the errors of its members.
@@ -37,6 +39,17 @@ pub(crate) fn read(
         ("locations", None, _) => return Err("must be tables like [locations.hub]".to_owned()),
         ("rate_limits", Some(table), _) => read_limits(errors, config, table, place),
         ("rate_limits", None, _) => return Err("must be a table, [rate_limits]".to_owned()),
+        ("sinks", Some(table), _) => read_sinks(errors, config, table, place),
+        ("sinks", None, _) => return Err("must be tables like [sinks.ledger]".to_owned()),
+        ("hub_principal", Some(table), _) => {
+            config.hub_principal = Some(read_principal(errors, key, table, place));
+        }
+        ("storefront_principal", Some(table), _) => {
+            config.storefront_principal = Some(read_principal(errors, key, table, place));
+        }
+        ("hub_principal" | "storefront_principal", None, _) => {
+            return Err(format!("must be a table, [{key}]"));
+        }
         (_, _, Some(tables)) => {
             for table in tables {
                 read_issuer(errors, config, table, place);
@@ -116,11 +129,51 @@ fn read_issuer(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableL
     config.access.issuers.push(issuer);
 }
 
+fn read_principal(
+    errors: &mut Vec<String>,
+    key: &str,
+    table: &dyn TableLike,
+    place: Place<'_>,
+) -> PrincipalSettings {
+    let mut principal = PrincipalSettings::default();
+    members(errors, table, (key, &PRINCIPAL_KEYS), place, |member, item| {
+        let value = value_of(item);
+        match member {
+            "name" => principal.name = value.text()?,
+            "scopes" => principal.scopes = value.list()?,
+            "locations" => principal.locations = Some(value.list()?),
+            _ => principal.allowed_cidrs = Some(value.list()?),
+        }
+        Ok(())
+    });
+    principal
+}
+
+fn read_sinks(errors: &mut Vec<String>, config: &mut Config, sinks: &dyn TableLike, place: Place<'_>) {
+    for (sink, item) in sinks.iter() {
+        let name = format!("sinks.{sink}");
+        let Some(table) = item.as_table_like() else {
+            let at = place(span_of(sinks, sink));
+            errors.push(format!("{at}: {name}: must be a table"));
+            continue;
+        };
+        let mut settings = SinkSettings::default();
+        members(errors, table, (&name, &SINK_KEYS), place, |member, item| {
+            settings.set(member, &value_of(item), true)
+        });
+        config.sinks.insert(sink.to_owned(), settings);
+    }
+}
+
 fn read_limits(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
     let limits = &mut config.access.rate_limits;
     members(errors, table, ("rate_limits", &LIMIT_KEYS), place, |member, item| {
         if member == "redis" {
             limits.redis = Some(SecretText::new(value_of(item).secret()?));
+            return Ok(());
+        }
+        if member == "redis_timeout_ms" {
+            limits.redis_timeout_ms = value_of(item).number(true)?;
             return Ok(());
         }
         let rate = item.as_table_like().ok_or("must be a table like { per_second = 10, burst = 20 }")?;

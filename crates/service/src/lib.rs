@@ -22,6 +22,7 @@ mod secret;
 mod jwt;
 
 mod client_address;
+mod listener_principal;
 mod rate_limit;
 
 pub use api_key::{ApiKey, ApiKeyError, KeyDigest, NewApiKey};
@@ -37,6 +38,7 @@ pub use key_admin::{
     revoke_key, roll_key,
 };
 pub use key_record::{ENDED_KEYS_LISTED_SECONDS, KeyId, KeyRecord, KeyRecordError};
+pub use listener_principal::{ListenerPrincipal, ListenerPrincipalSpec};
 pub use permission::{CredentialFault, MissingPermission};
 pub use principal::{Principal, PrincipalKind, Restrictions};
 pub use rate_limit::{MAX_RATE, MAX_TRACKED_CALLERS, RateLimit, RateLimitError, RateLimiter, RateStatus};

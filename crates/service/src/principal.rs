@@ -35,6 +35,8 @@ pub enum PrincipalKind {
     Jwt,
     /// By a hold token, for its reservation only.
     Hold(HoldTokenClaims),
+    /// By the listener that it was accepted on.
+    Listener,
     /// The service itself.
     System,
 }
