@@ -3,17 +3,30 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use stockhold_config::{Config, exit, not_opened, sql_options};
 use stockhold_embedded::{EmbeddedStore, OpenError, Options};
+use stockhold_gate::{GateAddress, GateOptions, GateStore};
 use stockhold_store::Store;
+use stockhold_store::clock::Clock;
+
+/// A store over a database.
+#[derive(Clone)]
+pub(crate) struct SqlStores {
+    /// Reads some of what is asked for from the replica, if there is one.
+    store: Arc<dyn Store>,
+    /// Reads everything from the primary.
+    primary: Arc<dyn Store>,
+    gate: Option<Arc<GateStore>>,
+}
 
 /// The store that is served.
 #[derive(Clone)]
 pub(crate) enum Backend {
     /// In the data directory.
     Embedded(Arc<EmbeddedStore>),
-    /// A database that several servers may share.
-    Sql(Arc<dyn Store>),
+    /// A database that several servers may share, and the gate in front of it if one is configured.
+    Sql(SqlStores),
 }
 
 impl Backend {
@@ -22,6 +35,10 @@ impl Backend {
         if config.store.is_embedded() && config.replica.is_some() {
             return Err(exit::because(exit::USAGE, config.lone_replica()));
         }
+        if config.store.is_embedded() && config.gate.is_some() {
+            let why = "gate: a gate stands in front of a database, and store is embedded: the embedded store decides as fast as Redis";
+            return Err(exit::because(exit::USAGE, why));
+        }
         if config.store.is_embedded() {
             return match EmbeddedStore::open(&config.data_dir, options) {
                 Ok(store) => Ok(Self::Embedded(Arc::new(store))),
@@ -29,10 +46,10 @@ impl Backend {
                 Err(error) => Err(exit::because(exit::DATA, error)),
             };
         }
-        let start_progress = options.start_progress;
+        let (start_progress, clock) = (options.start_progress, options.clock);
         let options = sql_options(config).map(|options| stockhold_sql::Options { start_progress, ..options });
-        match options.and_then(|options| open_sql(config, options)) {
-            Ok(store) => Ok(Self::Sql(store)),
+        match options.and_then(|options| open_sql(config, &options, clock)) {
+            Ok(stores) => Ok(Self::Sql(stores)),
             Err((code, why)) => Err(exit::because(code, why)),
         }
     }
@@ -41,7 +58,23 @@ impl Backend {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
             Self::Embedded(store) => Arc::clone(store) as Arc<dyn Store>,
-            Self::Sql(store) => Arc::clone(store),
+            Self::Sql(stores) => Arc::clone(&stores.store),
+        }
+    }
+
+    /// The store without a replica, which may be behind.
+    pub(crate) fn primary(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => Arc::clone(store) as Arc<dyn Store>,
+            Self::Sql(stores) => Arc::clone(&stores.primary),
+        }
+    }
+
+    /// The gate in front of the store, if there is one.
+    pub(crate) fn gate(&self) -> Option<Arc<GateStore>> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Sql(stores) => stores.gate.clone(),
         }
     }
 
@@ -49,7 +82,7 @@ impl Backend {
     pub(crate) fn fatal_error(&self) -> Option<String> {
         match self {
             Self::Embedded(store) => store.fatal_error(),
-            Self::Sql(store) => store.fatal_error(),
+            Self::Sql(stores) => stores.store.fatal_error(),
         }
     }
 
@@ -57,7 +90,7 @@ impl Backend {
     pub(crate) fn failure(&self) -> Option<String> {
         match self {
             Self::Embedded(store) => store.fatal_error(),
-            Self::Sql(_) => None,
+            Self::Sql(..) => None,
         }
     }
 
@@ -76,7 +109,7 @@ impl Backend {
             Self::Embedded(_) => {
                 "everything answered survives a crash and a power cut, not the loss of this disk"
             }
-            Self::Sql(_) => "everything answered is committed in the database, and as safe as that is",
+            Self::Sql(..) => "everything answered is committed in the database, and as safe as that is",
         }
     }
 
@@ -91,6 +124,42 @@ impl Backend {
     }
 }
 
-fn open_sql(config: &Config, options: stockhold_sql::Options) -> Result<Arc<dyn Store>, (u8, String)> {
-    stockhold_sql::open(config.store.url(), options).map_err(|error| not_opened(config, &error))
+/// The gate stands between the primary and the replica: it reads the primary.
+fn open_sql(
+    config: &Config,
+    options: &stockhold_sql::Options,
+    clock: Arc<dyn Clock>,
+) -> Result<SqlStores, (u8, String)> {
+    let url = config.store.url();
+    let not_opened = |error| not_opened(config, &error);
+    let primary = stockhold_sql::open_primary(url, options.clone()).map_err(not_opened)?;
+    let gate = match gate_options(config, options, clock)? {
+        Some(gate) => Some(Arc::new(
+            GateStore::start(Arc::clone(&primary), gate)
+                .map_err(|error| (exit::FAILED, format!("starting the gate: {error}")))?,
+        )),
+        None => None,
+    };
+    let primary = gate.clone().map_or(primary, |gate| gate as Arc<dyn Store>);
+    let store = stockhold_sql::with_replica(Arc::clone(&primary), url, options).map_err(not_opened)?;
+    Ok(SqlStores { store, primary, gate })
+}
+
+fn gate_options(
+    config: &Config,
+    options: &stockhold_sql::Options,
+    clock: Arc<dyn Clock>,
+) -> Result<Option<GateOptions>, (u8, String)> {
+    let Some(gate) = &config.gate else { return Ok(None) };
+    let address =
+        GateAddress::parse(gate.expose()).map_err(|error| (exit::USAGE, format!("gate: {error}")))?;
+    Ok(Some(GateOptions {
+        address,
+        timeout: Duration::from_millis(config.gate_timeout_ms),
+        reconcile_interval: Duration::from_secs(config.gate_reconcile_seconds),
+        ask_interval: GateOptions::ASK_INTERVAL,
+        every_item: false,
+        hold_limits: options.rules.clone(),
+        clock,
+    }))
 }

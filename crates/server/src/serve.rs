@@ -2,7 +2,7 @@
 
 use crate::access::{Access, IssuerKeysTask, KeyTableTask, keep_connected};
 use crate::backend::Backend;
-use crate::http::{self, Admin, Http, Tls};
+use crate::http::{self, Admin, Http, Listeners, Services, Tls};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::convert::Infallible;
@@ -10,8 +10,10 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stockhold_api::profiles::Profile;
 use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
 use stockhold_embedded::Options;
+use stockhold_relay::{Relay, RelayOptions};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::ids::IdSource;
 use stockhold_store::{StartProgress, StartStatus};
@@ -27,6 +29,8 @@ const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(5);
 const KEYS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between these tries.
 const KEYS_RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Most characters of the host's name in the name of an instance.
+const HOST_NAME_CHARS: usize = 40;
 /// Most connections that wait to be accepted.
 const BACKLOG: u32 = 4_096;
 /// How long a server with a failed store continues, so that its last answers are sent.
@@ -63,7 +67,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(tls) => tls,
         Err(error) => return exit::because(exit::USAGE, error),
     };
-    let sockets = bind(config.listen).and_then(|api| Ok((api, bind(config.admin_listen)?)));
+    let sockets = Sockets::bind(config);
     // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
     // the addresses too, and that error says more.
     if let Err(error) = &sockets
@@ -89,23 +93,24 @@ async fn start_and_run(
     options: Options,
     access: Arc<Access>,
     metrics: PrometheusHandle,
-    sockets: Result<(TcpSocket, TcpSocket), String>,
+    sockets: Result<Sockets, String>,
     tls: Option<(Tls, TlsFiles)>,
     opened: &mut Option<Backend>,
 ) -> Result<ExitCode, ExitCode> {
     let failed = |error: String| exit::because(exit::FAILED, error);
     let begun = Instant::now();
     let (clock, progress) = (Arc::clone(&options.clock), options.start_progress.clone());
+    let rules = Arc::new(options.rules.clone());
     let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone())
         .map_err(|error| failed(format!("starting the admin listener: {error}")))?;
     let mut signals =
         StopSignals::new().map_err(|error| failed(format!("listening for signals: {error}")))?;
     let mut admin_task = None;
-    let api = match sockets {
-        Ok((api, admin_api)) => {
-            let listener = listen(admin_api, config.admin_listen).map_err(failed)?;
+    let sockets = match sockets {
+        Ok(sockets) => {
+            let listener = listen(sockets.admin, config.admin_listen).map_err(failed)?;
             admin_task = Some(tokio::spawn(admin.clone().serve(listener)));
-            Ok(api)
+            Ok((sockets.api, sockets.profiles))
         }
         Err(error) => Err(error),
     };
@@ -119,22 +124,39 @@ async fn start_and_run(
         never = log_progress(&progress) => match never {},
     };
     let store = opened.insert(store);
-    let api = api.map_err(failed)?;
+    let (api, profiles) = sockets.map_err(failed)?;
     let key_table = start_access(config, &access, store, &clock).await?;
     let tls = tls.map(|(tls, files)| {
         let tls = Arc::new(tls);
         tokio::spawn(Arc::clone(&tls).watch_files(files));
         tls
     });
-    let http = Http::start(config.workers(), store.store(), clock, Arc::clone(&access), tls)
-        .map_err(|error| failed(format!("starting the workers: {error}")))?;
+    let relay = start_relay(config, store, &clock).map_err(failed)?;
+    let http = Http::start(
+        config.workers(),
+        Services {
+            store: store.store(),
+            gate: store.gate(),
+            relay: Arc::clone(&relay),
+            clock,
+            access: Arc::clone(&access),
+            rules,
+        },
+        tls,
+    )
+    .map_err(|error| failed(format!("starting the workers: {error}")))?;
     let api = listen(api, config.listen).map_err(failed)?;
+    let mut listening = Vec::with_capacity(profiles.len());
+    for (profile, socket, address) in profiles {
+        listening.push((profile, listen(socket, address).map_err(failed)?));
+    }
+    let listeners = Listeners::new(api, listening);
     admin.start_ended(store.clone(), http.gauges());
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store, &access);
     let issuer_keys = IssuerKeysTask::new(Arc::clone(&access), &config.access.issuers);
     let ended = tokio::select! {
-        ended = run(api, http, &mut signals, store) => ended,
+        ended = run(listeners, http, &mut signals, store) => ended,
         never = key_table.run() => match never {},
         never = issuer_keys.run() => match never {},
         never = keep_connected(access) => match never {},
@@ -174,6 +196,28 @@ async fn start_access(
         return Err(exit::because(exit::USAGE, what));
     }
     Ok(key_table)
+}
+
+/// Starts to deliver events to the sinks of the configuration.
+fn start_relay(config: &Config, store: &Backend, clock: &Arc<dyn Clock>) -> Result<Arc<Relay>, String> {
+    let mut ids = IdSource::from_system().map_err(|error| error.to_string())?;
+    // Of the instances of a host, each has a name of its own.
+    let instance = format!("{}-{:08x}", host_name(), ids.random() >> 96);
+    let options = RelayOptions {
+        source: config.source.clone(),
+        instance,
+        is_shared: !config.store.is_embedded(),
+        sinks: config.sink_options()?,
+    };
+    // Derived events have to show the newest state of an item.
+    let relay = Relay::start(store.primary(), Arc::clone(clock), options);
+    relay.map(Arc::new).map_err(|error| format!("starting the relay: {error}"))
+}
+
+/// The name of this host, as far as it can be a part of a file's name.
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(HOST_NAME_CHARS).collect()
 }
 
 /// Opens the store on a thread of its own, which no end of the runtime waits for.
@@ -221,9 +265,9 @@ impl StopSignals {
 }
 
 /// Serves until a signal or until the store fails.
-async fn run(api: TcpListener, http: Http, signals: &mut StopSignals, store: &Backend) -> ExitCode {
+async fn run(listeners: Listeners, http: Http, signals: &mut StopSignals, store: &Backend) -> ExitCode {
     tokio::select! {
-        () = http.accept(&api) => {}
+        () = http.accept(&listeners) => {}
         name = signals.received() => tracing::info!("{name}: draining"),
         why = failure(store) => {
             tracing::error!(why, "the store has failed: ending, so that a restart recovers it");
@@ -231,13 +275,36 @@ async fn run(api: TcpListener, http: Http, signals: &mut StopSignals, store: &Ba
             return exit::because(exit::STORE_FAILED, why);
         }
     }
-    http.accept_last_connections(api).await;
+    http.accept_last_connections(listeners).await;
     http.drain().await;
     if let Some(why) = store.failure() {
         return exit::because(exit::STORE_FAILED, why);
     }
     tracing::info!("drained");
     ExitCode::from(exit::DONE)
+}
+
+/// The sockets of a server, bound to their addresses.
+struct Sockets {
+    api: TcpSocket,
+    admin: TcpSocket,
+    /// Those that serve one profile alone.
+    profiles: Vec<(Profile, TcpSocket, SocketAddr)>,
+}
+
+impl Sockets {
+    fn bind(config: &Config) -> Result<Self, String> {
+        let (api, admin) = (bind(config.listen)?, bind(config.admin_listen)?);
+        let mut profiles = Vec::new();
+        for (profile, address) in
+            [(Profile::Hub, config.hub_listen), (Profile::Storefront, config.storefront_listen)]
+        {
+            if let Some(address) = address {
+                profiles.push((profile, bind(address)?, address));
+            }
+        }
+        Ok(Self { api, admin, profiles })
+    }
 }
 
 /// A socket that is bound and does not listen yet, so that no client connects before the server can answer.
@@ -293,6 +360,8 @@ fn log_start(config: &Config, store: &Backend, access: &Access) {
         api = %config.listen,
         docs = format!("{}://{}/docs", config.scheme(), config.listen),
         admin = %config.admin_listen,
+        hub = config.hub_listen.map(|address| address.to_string()),
+        storefront = config.storefront_listen.map(|address| address.to_string()),
         store = %config.store,
         data_dir = config.store.is_embedded().then(|| config.data_dir.display().to_string()),
         threads = config.workers(),

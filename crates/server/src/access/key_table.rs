@@ -1,7 +1,7 @@
 //! The table of API keys: a task reads all keys of the store again and again, so that a key that another instance has revoked
 //! ends here too. The same task writes when keys were last used, and deletes keys that ended longer ago than lists show.
 
-use super::{Access, store_call};
+use super::Access;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +122,7 @@ impl KeyTableTask {
             fresh: self.ids.generate(now, 0),
             origin: Origin { actor: Principal::system().actor, key_id: None, request_id, trace: None },
         };
-        if let Err(error) = store_call::call(&*self.store, Request::Command(Box::new(envelope))).await {
+        if let Err(error) = stockhold_store::call(&*self.store, Request::Command(Box::new(envelope))).await {
             tracing::debug!(%error, "the record of an API key was not written");
         }
     }
@@ -139,7 +139,7 @@ async fn read_all(store: &dyn Store) -> Result<Vec<Record>, Failure> {
     let mut after: Option<Label> = None;
     loop {
         let query = Query::Records { kind: RecordKind::ApiKey, after, limit: PAGE };
-        let QueryResult::Records(page) = store_call::query(store, query).await? else {
+        let QueryResult::Records(page) = stockhold_store::query(store, query).await? else {
             return Err(Failure::Internal("the store answered another question".to_owned()));
         };
         let is_last = page.len() < PAGE;

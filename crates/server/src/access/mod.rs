@@ -6,20 +6,22 @@ mod issuer_keys;
 mod key_table;
 mod settings;
 mod shared_limits;
-mod store_call;
 
 pub(crate) use cross_origin::{CrossOrigin, Header};
 pub(crate) use issuer_keys::IssuerKeysTask;
 pub(crate) use key_table::KeyTableTask;
 pub(crate) use shared_limits::{SharedLimits, keep_connected};
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant as Monotonic};
+use stockhold_api::profiles::Profile;
 use stockhold_domain::Label;
 use stockhold_service::{
-    Authenticator, Caller, PrincipalKind, RateLimit, RateLimiter, RateStatus, TrustedProxies, rate_key,
+    Authenticator, Caller, ListenerPrincipal, PrincipalKind, RateLimit, RateLimiter, RateStatus,
+    TrustedProxies, rate_key,
 };
 
 /// How many lines a second the log gets about one refused credential.
@@ -33,6 +35,8 @@ pub(crate) struct Access {
     pub(crate) authenticator: Authenticator,
     pub(crate) proxies: TrustedProxies,
     pub(crate) cross_origin: CrossOrigin,
+    /// The principals of the profiles' own listeners, as far as they are configured.
+    profile_principals: BTreeMap<Profile, ListenerPrincipal>,
     limits: RateLimits,
     /// The limits of all instances, if they share them.
     shared: Option<SharedLimits>,
@@ -68,6 +72,7 @@ impl Access {
         authenticator: Authenticator,
         proxies: TrustedProxies,
         cross_origin: CrossOrigin,
+        profile_principals: BTreeMap<Profile, ListenerPrincipal>,
         limits: RateLimits,
         shared: Option<SharedLimits>,
     ) -> Self {
@@ -75,6 +80,7 @@ impl Access {
             authenticator,
             proxies,
             cross_origin,
+            profile_principals,
             limits,
             shared,
             principals: RateLimiter::default(),
@@ -82,6 +88,11 @@ impl Access {
             log_lines: RateLimiter::default(),
             begun: Monotonic::now(),
         }
+    }
+
+    /// The principal of the listener that serves a profile alone. `None` when its clients need the credentials of the API.
+    pub(crate) fn profile_principal(&self, profile: Profile) -> Option<&ListenerPrincipal> {
+        self.profile_principals.get(&profile)
     }
 
     /// Takes a token from the allowance of a caller. `None` when the caller has no limit.
@@ -143,7 +154,7 @@ impl Access {
     fn limit_of(&self, caller: &Caller) -> Option<RateLimit> {
         match caller.principal.kind {
             PrincipalKind::Root | PrincipalKind::Anonymous | PrincipalKind::System => None,
-            PrincipalKind::Key(_) | PrincipalKind::Jwt | PrincipalKind::Hold(_) => {
+            PrincipalKind::Key(_) | PrincipalKind::Jwt | PrincipalKind::Hold(_) | PrincipalKind::Listener => {
                 caller.rate_limit.or(self.limits.principal)
             }
         }

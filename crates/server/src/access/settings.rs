@@ -1,6 +1,9 @@
 //! Access control as it is configured.
 
 use super::{Access, CrossOrigin, RateLimits, SharedLimits};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stockhold_api::profiles::Profile;
 use stockhold_config::{Config, IssuerSettings};
 use stockhold_service::{Authenticator, Issuer};
 
@@ -18,8 +21,19 @@ impl Access {
             address: settings.rate_limits.address.to_limit()?,
         };
         let redis = settings.rate_limits.redis.as_ref();
-        let shared = redis.map(|url| SharedLimits::new(url.expose())).transpose()?;
-        Ok(Self::new(authenticator, proxies, cross_origin, limits, shared))
+        let redis_timeout = Duration::from_millis(settings.rate_limits.redis_timeout_ms);
+        let shared = redis.map(|url| SharedLimits::new(url.expose(), redis_timeout)).transpose()?;
+        let principals = [
+            (Profile::Hub, "hub_principal", &config.hub_principal),
+            (Profile::Storefront, "storefront_principal", &config.storefront_principal),
+        ];
+        let mut profile_principals = BTreeMap::new();
+        for (profile, key, principal) in principals {
+            if let Some(principal) = principal {
+                profile_principals.insert(profile, principal.to_principal(key)?);
+            }
+        }
+        Ok(Self::new(authenticator, proxies, cross_origin, profile_principals, limits, shared))
     }
 }
 

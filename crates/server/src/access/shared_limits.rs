@@ -6,7 +6,7 @@
 //! throughput. An allowance that an instance fetches in advance would save the round trip, and would make limits inexact: the tokens
 //! that one instance holds are missing at the others.
 //!
-//! Redis never decides whether a request is served at all. A check that has no answer within [`CHECK_TIMEOUT`] is decided in memory.
+//! Redis never decides whether a request is served at all. A check that has no answer in time is decided in memory.
 //! After [`MAX_FAILURES`] of them in a row nobody asks Redis until the task has connected again, which it tries once in
 //! [`RECONNECT_PAUSE`]. No request ever waits for a connection.
 //!
@@ -24,8 +24,6 @@ use stockhold_service::{RateLimit, RateStatus};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Longest wait of a request for a check.
-const CHECK_TIMEOUT: Duration = Duration::from_millis(20);
 /// Failed checks in a row after which Redis counts as away.
 const MAX_FAILURES: u32 = 5;
 /// Pause after Redis went away and after each try to connect that failed.
@@ -40,6 +38,8 @@ const FAILURES: &str = "stockhold_rate_limit_failures_total";
 pub(crate) struct SharedLimits {
     client: Client,
     script: Script,
+    /// Longest wait of a request for a check.
+    timeout: Duration,
     /// The connection, while Redis decides.
     connection: watch::Sender<Option<MultiplexedConnection>>,
     /// Failed checks since the last good one.
@@ -48,7 +48,7 @@ pub(crate) struct SharedLimits {
 
 impl SharedLimits {
     /// Limits in the Redis server with this address. It connects to nothing yet.
-    pub(crate) fn new(url: &str) -> Result<Self, String> {
+    pub(crate) fn new(url: &str, timeout: Duration) -> Result<Self, String> {
         metrics::describe_gauge!(
             CONNECTED,
             "1 while rate limits are shared in Redis, 0 while each instance counts by itself because Redis is away"
@@ -57,7 +57,7 @@ impl SharedLimits {
             FAILURES,
             format!(
                 "Checks of a rate limit that Redis did not answer within {} ms, or answered with an error",
-                CHECK_TIMEOUT.as_millis()
+                timeout.as_millis()
             )
         );
         metrics::gauge!(CONNECTED).set(0.0);
@@ -66,6 +66,7 @@ impl SharedLimits {
             client: Client::open(url)
                 .map_err(|_| "rate_limits.redis: is no address of a Redis server".to_owned())?,
             script: Script::new(include_str!("rate_limit.lua")),
+            timeout,
             connection: watch::Sender::new(None),
             failures: AtomicU32::new(0),
         })
@@ -77,7 +78,7 @@ impl SharedLimits {
         let cost = limit.cost(tokens);
         let mut check = self.script.key(caller);
         check.arg(cost).arg(limit.tolerance());
-        let answer = timeout(CHECK_TIMEOUT, check.invoke_async::<(bool, u64)>(&mut connection)).await;
+        let answer = timeout(self.timeout, check.invoke_async::<(bool, u64)>(&mut connection)).await;
         match answer {
             Ok(Ok((allowed, used))) => {
                 // Most checks find a zero, and then the workers do not take the counter from each other.
@@ -87,7 +88,7 @@ impl SharedLimits {
                 Some(limit.status(allowed, used, cost))
             }
             Ok(Err(error)) => self.failed(&error.to_string()),
-            Err(_) => self.failed(&no_answer_within(CHECK_TIMEOUT)),
+            Err(_) => self.failed(&no_answer_within(self.timeout)),
         }
     }
 
@@ -103,7 +104,8 @@ impl SharedLimits {
 
     /// Connects, and makes the script known to the server.
     async fn connect(&self) -> Result<MultiplexedConnection, String> {
-        let config = AsyncConnectionConfig::new();
+        // A check has a time-out of its own.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let connect = async {
             let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
             self.script.load_async(&mut connection).await?;

@@ -14,8 +14,8 @@ use stockhold_api::problem::Problem;
 use stockhold_api::routes::{RequiredScope, RouteId};
 use stockhold_domain::{Label, RecordKey, RecordKind, Status};
 use stockhold_service::{
-    AuthenticationError, Caller, CredentialFault, HoldTokenClaims, KeyId, KeyRecord, MissingPermission,
-    PrincipalKind, Scope, unknown_key,
+    AuthenticationError, Caller, CredentialFault, HoldTokenClaims, KeyId, KeyRecord, ListenerPrincipal,
+    MissingPermission, PrincipalKind, Scope, unknown_key,
 };
 use stockhold_store::{Failure, Query, QueryResult};
 
@@ -25,6 +25,9 @@ const ITEM_BYTES: usize = 40;
 impl Worker {
     /// The caller of a request.
     pub(super) async fn authenticate(&self, head: &RequestHead<'_>) -> Result<Arc<Caller>, RequestError> {
+        if let Some(principal) = head.listener.and_then(|profile| self.access.profile_principal(profile)) {
+            return self.client_of_listener(head, principal).await;
+        }
         let authorization = match head.authorization {
             SingleHeader::Absent => None,
             SingleHeader::Value(value) => Some(value),
@@ -70,6 +73,20 @@ impl Worker {
                 Err(RequestError::internal("a key that was just added is unknown"))
             }
         }
+    }
+
+    /// The caller of a request to a listener with a principal of its own. A credential is not looked at.
+    async fn client_of_listener(
+        &self,
+        head: &RequestHead<'_>,
+        principal: &ListenerPrincipal,
+    ) -> Result<Arc<Caller>, RequestError> {
+        let (client, caller) = (client_address(head), principal.caller());
+        if principal.allows_address(client) {
+            return Ok(caller);
+        }
+        let why = format!("This listener may not be used from {client}.");
+        Err(self.refused(head, CredentialFault::Network, &why, Some(caller.principal.to_string())).await)
     }
 
     /// Reads an API key from the store.

@@ -1,6 +1,7 @@
 //! Ends a connection that cannot continue: sends the last answer and lets it arrive before the socket closes.
 
 use super::limits::{LINGER_TIMEOUT, SEND_STALL_TIMEOUT, send_timeout};
+use super::listeners::Peer;
 use super::transport::Transport;
 use super::worker::Worker;
 use super::{fast_path, reply};
@@ -16,17 +17,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 const SCRAPS: usize = 16 * 1024;
 
 /// Answers a request that could not be read, and closes the connection.
-pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, problem: &Problem) {
-    if send(&stream, &last_answer(worker, problem)).await.is_ok() {
+pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, peer: Peer, problem: &Problem) {
+    if send(&stream, &last_answer(worker, peer, problem)).await.is_ok() {
         linger(worker, stream).await;
     }
 }
 
 /// The answer to a request that could not be read.
-pub(super) fn last_answer(worker: &Worker, problem: &Problem) -> Vec<u8> {
+pub(super) fn last_answer(worker: &Worker, peer: Peer, problem: &Problem) -> Vec<u8> {
     let now = worker.clock.now();
     let request_id = worker.fresh_name(now);
-    let reply = reply::problem(problem, &request_id, None);
+    let reply = reply::error(peer.listener, problem, &request_id, None);
     worker.metrics.record(None, reply.status, std::time::Duration::ZERO);
     let mut answer = Vec::new();
     fast_path::put_head(&mut answer, &reply, &request_id, &worker.date(now), true);

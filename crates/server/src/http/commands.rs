@@ -179,6 +179,7 @@ pub(super) fn origin(RequestContext { head, request_id, caller, .. }: RequestCon
         | PrincipalKind::Anonymous
         | PrincipalKind::Jwt
         | PrincipalKind::Hold(_)
+        | PrincipalKind::Listener
         | PrincipalKind::System => None,
     };
     Origin { actor, key_id, request_id: request_id.clone(), trace: head.trace() }
@@ -224,7 +225,12 @@ fn scope_of(kind: CommandKind) -> Option<Scope> {
         CommandKind::DeleteItem => RouteId::DeleteItem,
         CommandKind::AddUnits => RouteId::AddUnits,
         CommandKind::RetireUnit => RouteId::RetireUnit,
+        CommandKind::SetPool => RouteId::SetPool,
+        CommandKind::DeletePool => RouteId::DeletePool,
+        CommandKind::SetUnitPool => RouteId::PutIntoPool,
         CommandKind::SetSale => RouteId::PauseSale,
+        CommandKind::SetLimit => RouteId::SetLimit,
+        CommandKind::DeleteLimit => RouteId::DeleteLimit,
         CommandKind::SetRecord | CommandKind::Sweep => return None,
     };
     match route.spec().scope {

@@ -10,6 +10,7 @@
 use super::body::ENDED;
 use super::closing::{reject_connection, send};
 use super::limits::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, MAX_CONSECUTIVE_REQUESTS, MAX_HEAD_BYTES};
+use super::listeners::Peer;
 use super::memory_budget::BudgetGuard;
 use super::plain_request::{NotPlain, PlainRequest};
 use super::reply::Reply;
@@ -17,7 +18,6 @@ use super::route::Route;
 use super::worker::Worker;
 use std::future::ready;
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -55,11 +55,7 @@ pub(super) enum FastPathEnd {
 
 /// Serves plain requests until the connection ends or sends something else. It does not watch for a stop of the
 /// server, because idle connections are dropped then.
-pub(super) async fn serve_connection(
-    worker: &Rc<Worker>,
-    mut stream: TcpStream,
-    peer: IpAddr,
-) -> FastPathEnd {
+pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream, peer: Peer) -> FastPathEnd {
     // An idle connection gets no buffer.
     let mut read = Vec::new();
     let mut write = Vec::new();
@@ -82,21 +78,21 @@ pub(super) async fn serve_connection(
                 _ => return FastPathEnd::Closed,
             }
         }
-        let plain = match PlainRequest::find(&read, worker.access.proxies.header_of(peer)) {
+        let plain = match PlainRequest::find(&read, worker.access.proxies.header_of(peer.address)) {
             Ok(plain) => plain,
             Err(NotPlain::Incomplete) if read.len() < MAX_HEAD_BYTES => {
                 let ends = *head_ends.get_or_insert_with(|| Instant::now() + HEAD_TIMEOUT);
                 match more(&stream, &mut read, ends).await {
                     Ok(()) => continue,
                     Err(error) if error.kind() == ErrorKind::TimedOut => {
-                        reject_connection(worker, stream, &Problem::late()).await;
+                        reject_connection(worker, stream, peer, &Problem::late()).await;
                         return FastPathEnd::Closed;
                     }
                     Err(_) => return FastPathEnd::Closed,
                 }
             }
             Err(_) if read.starts_with(HTTP2_PREFACE) => {
-                reject_connection(worker, stream, &Problem::unreadable(HTTP2)).await;
+                reject_connection(worker, stream, peer, &Problem::unreadable(HTTP2)).await;
                 return FastPathEnd::Closed;
             }
             Err(_) => return FastPathEnd::HandOver(stream, read),
@@ -115,7 +111,7 @@ pub(super) async fn serve_connection(
                 }),
             };
             if let Some(problem) = problem {
-                reject_connection(worker, stream, &problem).await;
+                reject_connection(worker, stream, peer, &problem).await;
                 return FastPathEnd::Closed;
             }
         }
@@ -126,7 +122,7 @@ pub(super) async fn serve_connection(
         let head = plain.request_head(&read, peer, &worker.access.proxies, worker.clock.now());
         let now = head.now;
         let request_id = worker.name(&head);
-        let found = Route::find(head.method, head.path);
+        let found = Route::find_on(head.listener, head.method, head.path);
         let reply = worker.answer(&head, found, ready(Ok(body)), &request_id, begun.into_std()).await;
         let last = worker.draining.load(Ordering::Relaxed);
         write.clear();

@@ -4,6 +4,7 @@
 use super::body;
 use super::closing::{close, last_answer};
 use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
+use super::listeners::Peer;
 use super::reply::Reply;
 use super::request_head::RequestHead;
 use super::route::Route;
@@ -43,7 +44,7 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
     worker: Rc<Worker>,
     read: Vec<u8>,
     stream: S,
-    peer: IpAddr,
+    peer: Peer,
     mut stop: watch::Receiver<bool>,
 ) {
     let state = Rc::new(ConnectionState::default());
@@ -99,7 +100,7 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
         } else {
             return;
         };
-        if socket.send(last_answer(&worker, &problem)).await.is_err() {
+        if socket.send(last_answer(&worker, peer, &problem)).await.is_err() {
             return;
         }
     }
@@ -115,7 +116,7 @@ pub(super) struct GeneralReply {
 }
 
 /// Answers a request of any version of HTTP.
-pub(super) async fn answer(worker: &Rc<Worker>, peer: IpAddr, request: Request<Incoming>) -> GeneralReply {
+pub(super) async fn answer(worker: &Rc<Worker>, peer: Peer, request: Request<Incoming>) -> GeneralReply {
     let begun = Instant::now();
     let (parts, body) = request.into_parts();
     let mut head = RequestHead {
@@ -125,7 +126,8 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: IpAddr, request: Request<I
         needs_host: matches!(parts.version, Version::HTTP_11 | Version::HTTP_2),
         is_multiplexed: parts.version == Version::HTTP_2,
         now: worker.clock.now(),
-        client: Some(client_address(worker, peer, &parts.headers)),
+        client: Some(client_address(worker, peer.address, &parts.headers)),
+        listener: peer.listener,
         ..RequestHead::default()
     };
     // HTTP/2 has `:authority` for it. If there is a `Host` too, both must be the same (RFC 9113, section 8.3.1).
@@ -139,7 +141,7 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: IpAddr, request: Request<I
         }
     }
     let request_id = worker.name(&head);
-    let found = Route::find(head.method, head.path);
+    let found = Route::find_on(head.listener, head.method, head.path);
     let mut budget = worker.memory.guard();
     let unframed = unframed(&parts.headers);
     let last = unframed.is_some() || worker.draining.load(Ordering::Relaxed);

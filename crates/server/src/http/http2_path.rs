@@ -5,6 +5,7 @@
 
 use super::general_path::{GeneralReply, answer, bytes, head};
 use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
+use super::listeners::Peer;
 use super::stream::EventStream;
 use super::transport::Transport;
 use super::unsent::Unsent;
@@ -20,7 +21,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -48,7 +48,7 @@ const _: () = assert!(HEADER_LIST_BYTES as usize == MAX_HEAD_BYTES);
 pub(super) async fn serve_connection<S: Transport + 'static>(
     worker: Rc<Worker>,
     stream: S,
-    peer: IpAddr,
+    peer: Peer,
     mut stop: watch::Receiver<bool>,
 ) {
     let state = Rc::new(ConnectionState::new());
@@ -93,7 +93,7 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
 async fn respond(
     worker: &Rc<Worker>,
     unsent: &Unsent,
-    peer: IpAddr,
+    peer: Peer,
     request: Request<Incoming>,
 ) -> Response<Http2Body> {
     let method = request.method().clone();

@@ -8,6 +8,7 @@ use super::request_error::RequestError;
 use super::restrict::{check_item, check_location, shows_holders};
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::cursor;
+use stockhold_api::decode::AvailabilityQuery;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
@@ -33,14 +34,18 @@ impl Worker {
     }
 
     pub(super) async fn item(&self, key: ItemKey) -> Result<Item, RequestError> {
-        let found = match self.store.published_item(&key) {
-            Some(found) => found,
-            None => match self.find(Query::Items(vec![key.clone()])).await? {
-                QueryResult::Items(items) => items.into_iter().next().flatten(),
-                _ => return Err(RequestError::wrong_answer()),
-            },
-        };
+        let found = self.item_if_known(&key).await?;
         found.ok_or_else(|| Problem::from(Rejection::UnknownItem(vec![key])).into())
+    }
+
+    pub(super) async fn item_if_known(&self, key: &ItemKey) -> Result<Option<Item>, RequestError> {
+        if let Some(found) = self.store.published_item(key) {
+            return Ok(found);
+        }
+        match self.find(Query::Items(vec![key.clone()])).await? {
+            QueryResult::Items(items) => Ok(items.into_iter().next().flatten()),
+            _ => Err(RequestError::wrong_answer()),
+        }
     }
 
     pub(super) async fn show_item(&self, context: RequestContext<'_>, key: ItemKey) -> HandlerResult {
@@ -58,21 +63,27 @@ impl Worker {
     pub(super) async fn availability(
         &self,
         context: RequestContext<'_>,
-        keys: Vec<ItemKey>,
+        query: AvailabilityQuery,
     ) -> HandlerResult {
+        let keys = query.items();
         keys.iter().try_for_each(|key| check_item(context, key))?;
         let mut items = Vec::with_capacity(keys.len());
-        for key in &keys {
+        for key in keys {
             let Some(published) = self.store.published_item(key) else { break };
             items.push(published);
         }
         if items.len() < keys.len() {
-            items = match self.find(Query::Items(keys.clone())).await? {
+            items = match self.find(Query::Items(keys.to_vec())).await? {
                 QueryResult::Items(items) if items.len() == keys.len() => items,
                 _ => return Err(RequestError::wrong_answer()),
             };
         }
         let mut out = Vec::new();
+        if let AvailabilityQuery::Locations { sku, .. } = &query {
+            let found: Vec<_> = keys.iter().zip(items.iter().map(Option::as_ref)).collect();
+            encode::availability_at(&mut out, sku.as_str(), &found, context.head.now);
+            return Ok(reply::written(out, None));
+        }
         let mut list = List::open(&mut out, "items");
         for (key, item) in keys.iter().zip(&items) {
             let out = list.entry(&mut out);

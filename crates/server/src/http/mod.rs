@@ -9,7 +9,9 @@ mod closing;
 mod fast_path;
 mod general_path;
 mod http2_path;
+mod listeners;
 mod plain_request;
+mod pool_routes;
 mod socket;
 mod tls;
 mod transport;
@@ -25,13 +27,17 @@ mod commands;
 mod document;
 mod event_pages;
 mod event_tailer;
+mod gate_routes;
 mod keys;
+mod limit_routes;
 mod lists;
 mod pending_replies;
+mod profiles;
 mod reply;
 mod request_error;
 mod sale;
 mod signing_key;
+mod sink_routes;
 mod stream;
 mod worker;
 
@@ -43,27 +49,32 @@ mod process_metrics;
 mod contract;
 
 pub(crate) use admin::Admin;
+pub(crate) use listeners::Listeners;
 pub(crate) use metrics::{WorkerGauges, describe};
 pub(crate) use process_metrics::describe as describe_process;
 pub(crate) use tls::Tls;
 
 use crate::access::Access;
 use event_tailer::EventTailer;
+use listeners::Peer;
 use memory_budget::MemoryBudget;
 use pending_replies::PendingReplies;
 use std::cell::RefCell;
 use std::io;
-use std::net::{self, IpAddr};
+use std::net;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use stockhold_domain::HoldLimits;
+use stockhold_gate::GateStore;
+use stockhold_relay::Relay;
 use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use worker::{CountGuard, Worker};
@@ -83,7 +94,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 
 /// An accepted connection, and its place in the count of open ones.
-type Accepted = (net::TcpStream, IpAddr, CountGuard);
+type Accepted = (net::TcpStream, Peer, CountGuard);
 
 /// The worker threads.
 pub(crate) struct Http {
@@ -96,12 +107,23 @@ pub(crate) struct Http {
     shared: Shared,
 }
 
+/// What the routes work with.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(crate) store: Arc<dyn Store>,
+    /// The gate in front of the store, if there is one.
+    pub(crate) gate: Option<Arc<GateStore>>,
+    /// Delivers events to other systems.
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) rules: Arc<HoldLimits>,
+}
+
 /// The state that all workers share.
 #[derive(Clone)]
 struct Shared {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    access: Arc<Access>,
+    services: Services,
     draining: Arc<AtomicBool>,
     /// Open connections.
     open: Arc<AtomicUsize>,
@@ -117,17 +139,9 @@ struct Shared {
 
 impl Http {
     /// Starts the workers.
-    pub(crate) fn start(
-        threads: usize,
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        access: Arc<Access>,
-        tls: Option<Arc<Tls>>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(threads: usize, services: Services, tls: Option<Arc<Tls>>) -> io::Result<Self> {
         let shared = Shared {
-            store,
-            clock,
-            access,
+            services,
             draining: Arc::default(),
             open: Arc::default(),
             slow: Arc::default(),
@@ -164,16 +178,14 @@ impl Http {
     }
 
     /// Accepts connections until dropped.
-    pub(crate) async fn accept(&self, listener: &TcpListener) {
+    pub(crate) async fn accept(&self, listeners: &Listeners) {
         let mut turn = self.connections.iter().cycle();
         loop {
             if self.shared.open.load(Ordering::Relaxed) >= self.most {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             }
-            // The connection moves from this runtime to its worker's, so that its readiness is reported on the
-            // worker's thread.
-            match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
+            match listeners.accept().await {
                 Ok((stream, peer)) => {
                     if let Some(worker) = turn.next() {
                         // A worker ends only together with all others, and its connections with it.
@@ -190,10 +202,10 @@ impl Http {
 
     /// Starts to drain: requests are answered with `Connection: close`. New connections are still accepted for a
     /// moment, because clients and proxies may not have noticed the stop yet.
-    pub(crate) async fn accept_last_connections(&self, listener: TcpListener) {
+    pub(crate) async fn accept_last_connections(&self, listeners: Listeners) {
         self.shared.draining.store(true, Ordering::Relaxed);
         tokio::select! {
-            () = self.accept(&listener) => {}
+            () = self.accept(&listeners) => {}
             () = tokio::time::sleep(QUIET) => {}
         }
     }
@@ -244,18 +256,21 @@ async fn work(
     under_way: Arc<AtomicUsize>,
     mut connections: mpsc::UnboundedReceiver<Accepted>,
 ) {
-    let pending_replies = PendingReplies::new(Arc::clone(&shared.store));
+    let pending_replies = PendingReplies::new(Arc::clone(&shared.services.store));
     supervise(&pending_replies, PendingReplies::deliver_replies);
     supervise(&pending_replies, PendingReplies::flush_rounds);
     supervise(&pending_replies, PendingReplies::expire_waits);
-    let tailer = EventTailer::new(Arc::clone(&shared.store));
+    let tailer = EventTailer::new(Arc::clone(&shared.services.store));
     supervise(&tailer, EventTailer::watch);
     let worker = Rc::new(Worker {
-        store: shared.store,
+        store: shared.services.store,
+        gate: shared.services.gate,
+        relay: shared.services.relay,
         pending_replies,
         ids: RefCell::new(ids),
-        clock: shared.clock,
-        access: shared.access,
+        clock: shared.services.clock,
+        access: shared.services.access,
+        rules: shared.services.rules,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
         stop: shared.stop.clone(),
@@ -264,6 +279,7 @@ async fn work(
         memory: shared.memory,
         tailer,
         creators: restrict::Creators::default(),
+        ended_orders: profiles::EndedOrders::default(),
         date: RefCell::default(),
     });
     while let Some((stream, peer, open)) = connections.recv().await {
@@ -295,7 +311,7 @@ fn supervise<T: 'static, F: Future<Output = ()> + 'static>(of: &Rc<T>, run: fn(R
 async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,
-    peer: IpAddr,
+    peer: Peer,
     stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
     tls: Option<Arc<Tls>>,

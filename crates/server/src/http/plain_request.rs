@@ -2,9 +2,9 @@
 //! ambiguous is not plain.
 
 use super::document::accepts_gzip;
+use super::listeners::Peer;
 use super::request_head::{RequestHead, SingleHeader};
 use super::route::Route;
-use std::net::IpAddr;
 use std::ops::Range;
 use stockhold_api::decode::{BODY_BYTES, is_json};
 use stockhold_api::routes::RouteId;
@@ -136,7 +136,7 @@ impl PlainRequest {
     pub(super) fn request_head<'a>(
         &self,
         bytes: &'a [u8],
-        peer: IpAddr,
+        peer: Peer,
         proxies: &TrustedProxies,
         now: Instant,
     ) -> RequestHead<'a> {
@@ -159,8 +159,9 @@ impl PlainRequest {
             origin: once(&self.origin),
             last_event_id: SingleHeader::Absent,
             authorization: once(&self.authorization),
-            client: Some(proxies.client_address(peer, self.forwarded.iter().map(part))),
+            client: Some(proxies.client_address(peer.address, self.forwarded.iter().map(part))),
             is_preflight: false,
+            listener: peer.listener,
             needs_host: true,
             is_multiplexed: false,
             now,
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn bytes_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {
-            let peer = IpAddr::from([127, 0, 0, 1]);
+            let peer = Peer { address: [127, 0, 0, 1].into(), listener: None };
             let Ok(plain) = PlainRequest::find(bytes, None) else { return };
             let head = bytes.get(..plain.head).expect("a head within the bytes");
             // Empty lines may come before a request.

@@ -8,7 +8,8 @@ use crate::access::Header;
 use std::borrow::Cow;
 use stockhold_api::encode;
 use stockhold_api::problem::{self, Problem, Reason};
-use stockhold_domain::{Hold, Item, Outcome, RequestId, Status};
+use stockhold_api::profiles::{Profile, Shape, write_error, write_reservation};
+use stockhold_domain::{Hold, Item, Limit, Outcome, Pool, RequestId, Status};
 use stockhold_service::{HoldTokenClaims, HoldTokenKey};
 use stockhold_store::{Failure, SeatMap};
 
@@ -65,6 +66,10 @@ pub(super) enum ResponseKind {
     Sale,
     /// 200 and how many units are new.
     Units,
+    /// 200 or 201 and the limit.
+    Limit,
+    /// 200, in the shape of a profile.
+    Profile(Shape),
 }
 
 /// The reply to a command.
@@ -150,6 +155,9 @@ fn show(
         (_, ResponseKind::Nothing) | (Made::ItemDeleted | Made::Swept { .. } | Made::Record(_), _) => {
             empty(204)
         }
+        (Made::Reservation(hold), ResponseKind::Profile(shape)) => {
+            json(|out| write_reservation(out, shape, hold))
+        }
         (Made::Reservation(hold), ResponseKind::NewReservation) => {
             let mut reply = shown_reservation(hold, hold_tokens);
             reply.status = 201;
@@ -159,6 +167,9 @@ fn show(
         (Made::Reservation(hold), _) => shown_reservation(hold, hold_tokens),
         (Made::Item { item: shown, created }, _) => {
             Reply { status: if *created { 201 } else { 200 }, ..item(shown) }
+        }
+        (Made::Limit { limit: shown, created }, _) => {
+            Reply { status: if *created { 201 } else { 200 }, ..limit(shown) }
         }
         (Made::Units { item, added, unchanged }, _) => {
             json(|out| encode::added(out, item, *added, *unchanged))
@@ -185,6 +196,25 @@ pub(super) fn reservation(hold: &Hold) -> Reply {
 pub(super) fn item(item: &Item) -> Reply {
     let etag = encode::etag(item.version);
     Reply { headers: vec![("etag", etag.into())], ..json(|out| encode::item(out, item)) }
+}
+
+/// 200 and a limit with its ETag.
+pub(super) fn limit(limit: &Limit) -> Reply {
+    let etag = encode::etag(limit.version);
+    Reply { headers: vec![("etag", etag.into())], ..json(|out| encode::limit(out, limit)) }
+}
+
+/// 200 or 201 and a pool, with the ETag of its item.
+pub(super) fn pool(item: &Item, pool: &Pool, created: bool) -> Reply {
+    let etag = encode::etag(item.version);
+    let reply = json(|out| encode::pool(out, pool));
+    Reply { status: if created { 201 } else { 200 }, headers: vec![("etag", etag.into())], ..reply }
+}
+
+/// 200 and the pools of an item, with its ETag.
+pub(super) fn pools(item: &Item) -> Reply {
+    let etag = encode::etag(item.version);
+    Reply { headers: vec![("etag", etag.into())], ..json(|out| encode::pools(out, item)) }
 }
 
 /// 200 and a seat map, or 304 if the caller has it already.
@@ -235,14 +265,25 @@ pub(super) fn empty(status: u16) -> Reply {
     Reply::new(status, None, Vec::new())
 }
 
-/// A problem. `allow` is the `Allow` header of a wrong method.
-pub(super) fn problem(problem: &Problem, request_id: &RequestId, allow: Option<&'static str>) -> Reply {
+/// A problem, in the shape of a profile if the request was for one. `allow` is the `Allow` header of a wrong method.
+pub(super) fn error(
+    profile: Option<Profile>,
+    problem: &Problem,
+    request_id: &RequestId,
+    allow: Option<&'static str>,
+) -> Reply {
     let reason = problem.reason();
     let mut body = Vec::with_capacity(BODY_ROOM);
-    problem.write(&mut body, request_id);
+    let (status, kind) = match profile {
+        None => {
+            problem.write(&mut body, request_id);
+            (reason.status(), problem::CONTENT_TYPE)
+        }
+        Some(profile) => (write_error(&mut body, profile, problem), JSON),
+    };
     let retry_after = problem.retry_after().map(|seconds| ("retry-after", seconds.to_string().into()));
     let challenge = (reason == Reason::Unauthenticated).then_some(("www-authenticate", "Bearer".into()));
     let allow = allow.map(|allow| ("allow", allow.into()));
     let headers = allow.into_iter().chain(retry_after).chain(challenge).collect();
-    Reply { headers, ..Reply::new(reason.status(), Some(problem::CONTENT_TYPE), body) }
+    Reply { headers, ..Reply::new(status, Some(kind), body) }
 }

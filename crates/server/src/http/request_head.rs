@@ -3,6 +3,7 @@
 use super::document::accepts_gzip;
 use std::net::IpAddr;
 use stockhold_api::decode::Invalid;
+use stockhold_api::profiles::Profile;
 use stockhold_domain::{Instant, Label, RequestId, Trace};
 
 /// The head of a request. All values are as they were received.
@@ -23,6 +24,8 @@ pub(super) struct RequestHead<'a> {
     pub(super) authorization: SingleHeader<'a>,
     /// The caller's address, behind trusted proxies. Only tests have none.
     pub(super) client: Option<IpAddr>,
+    /// The profile that the connection's listener serves alone; `None` on the API's listener.
+    pub(super) listener: Option<Profile>,
     /// Whether a browser asks what a page of another origin may do.
     pub(super) is_preflight: bool,
     /// Whether exactly one `Host` header is required, as in HTTP/1.1 (RFC 9112, 3.2).
@@ -89,6 +92,11 @@ impl<'a> RequestHead<'a> {
         } else if name.eq_ignore_ascii_case("access-control-request-method") {
             self.is_preflight = self.method == "OPTIONS";
         }
+    }
+
+    /// The profile in whose shape an error is answered, also when there is no route.
+    pub(super) fn profile(&self) -> Option<Profile> {
+        self.listener.or_else(|| Profile::of_path(self.path))
     }
 
     /// The caller's request id, if it is valid.

@@ -33,7 +33,11 @@ impl Worker {
         context: RequestContext<'_>,
         mut command: Command,
     ) -> Result<Command, RequestError> {
-        let restrictions = &context.caller.principal.restrictions;
+        let principal = &context.caller.principal;
+        if command.overrides_limits() && !principal.may(AccessScope::LimitsOverride) {
+            return Err(Problem::not_permitted(MissingPermission::Scope(AccessScope::LimitsOverride)).into());
+        }
+        let restrictions = &principal.restrictions;
         if restrictions.is_none() {
             return Ok(command);
         }
@@ -53,7 +57,11 @@ impl Worker {
             Command::DeleteItem(delete) => check_item(context, &delete.item)?,
             Command::AddUnits(add) => check_item(context, &add.item)?,
             Command::RetireUnit(retire) => check_item(context, &retire.item)?,
+            Command::SetPool(set) => check_item(context, &set.item)?,
+            Command::DeletePool(delete) => check_item(context, &delete.item)?,
+            Command::SetUnitPool(set) => check_item(context, &set.item)?,
             Command::SetSale(set) => check_scope_of_sale(context, &set.scope)?,
+            Command::SetLimit(_) | Command::DeleteLimit(_) => check_unrestricted(context)?,
             // Only the reservation that they name matters.
             Command::Confirm(_)
             | Command::Release(_)
@@ -138,6 +146,7 @@ impl Worker {
             _ if restrictions.is_none() => Ok(true),
             Transition::Hold { hold, .. } => self.sees_reservation(principal, hold).await,
             Transition::Stock { item, .. } => Ok(restrictions.allows_item(&item.key)),
+            Transition::Limit { .. } => Ok(false),
             Transition::Sale { scope, .. } => Ok(refusal_for_sale(restrictions, scope).is_none()),
         }
     }
@@ -265,6 +274,11 @@ pub(super) fn check_location(context: RequestContext<'_>, location: &str) -> Res
     }
 }
 
+/// Refuses a caller with restrictions something that concerns everything.
+pub(super) fn check_unrestricted(context: RequestContext<'_>) -> Result<(), RequestError> {
+    check_scope_of_sale(context, &Scope::Everything)
+}
+
 /// Refuses a pause, or the state of pauses, that concerns more than the caller may see.
 pub(super) fn check_scope_of_sale(context: RequestContext<'_>, scope: &Scope) -> Result<(), RequestError> {
     match refusal_for_sale(&context.caller.principal.restrictions, scope) {
@@ -297,10 +311,10 @@ fn restrict_reserve(restrictions: &Restrictions, reserve: &mut Reserve) -> Resul
     Err(Problem::not_permitted(MissingPermission::Channel(channel)).into())
 }
 
-/// Refuses lines at a location that the caller may not see.
+/// Refuses lines that may take from a location that the caller may not see.
 fn check_lines(restrictions: &Restrictions, basket: Option<&Basket>) -> Result<(), RequestError> {
-    let mut lines = basket.into_iter().flat_map(Basket::lines);
-    match lines.find_map(|line| missing_location(restrictions, line.item.location())) {
+    let mut items = basket.into_iter().flat_map(Basket::items);
+    match items.find_map(|item| missing_location(restrictions, item.location())) {
         Some(missing) => Err(Problem::not_permitted(missing).into()),
         None => Ok(()),
     }

@@ -3,6 +3,7 @@
 //! [`stockhold_api::routes`] describes the routes. This module only knows which segments lead to which of them, and the
 //! tests compare it with every row.
 
+use stockhold_api::profiles::Profile;
 use stockhold_api::routes::{Body, RouteId};
 
 /// A route with the path's parameters, still percent-encoded.
@@ -26,21 +27,24 @@ pub(super) enum RouteError {
 const SEGMENTS: usize = 6;
 
 impl<'a> Route<'a> {
-    /// Finds the route.
+    /// Finds the route on the API's listener.
     pub(super) fn find(method: &str, path: &'a str) -> Result<Self, RouteError> {
-        // Unused slots are empty below. A path that ends with slashes would match a shorter one.
-        if path.len() > 1 && path.ends_with('/') {
+        let (id, parameters) = match_segments(method, segments(path)?)?;
+        Ok(Self { id, parameters })
+    }
+
+    /// Finds the route on the listener that serves this profile alone, with or without the profile's first segment; `None` for the
+    /// API's listener.
+    pub(super) fn find_on(
+        listener: Option<Profile>,
+        method: &str,
+        path: &'a str,
+    ) -> Result<Self, RouteError> {
+        let Some(profile) = listener else { return Self::find(method, path) };
+        let [tail, first, second, "", "", ""] = segments(profile.below(path).unwrap_or(path))? else {
             return Err(RouteError::UnknownPath);
-        }
-        let mut segments = [""; SEGMENTS];
-        let mut parts = path.strip_prefix('/').ok_or(RouteError::UnknownPath)?.split('/');
-        for (slot, part) in segments.iter_mut().zip(&mut parts) {
-            *slot = part;
-        }
-        if parts.next().is_some() {
-            return Err(RouteError::UnknownPath);
-        }
-        let (id, parameters) = match_segments(method, segments)?;
+        };
+        let (id, parameters) = on_profile(profile, method, [tail, first, second])?;
         Ok(Self { id, parameters })
     }
 
@@ -53,6 +57,45 @@ impl<'a> Route<'a> {
     pub(super) fn name(self) -> &'static str {
         self.id.spec().metric
     }
+}
+
+/// The segments of a path. Unused slots are empty.
+fn segments(path: &str) -> Result<[&str; SEGMENTS], RouteError> {
+    // A path that ends with slashes would match a shorter one.
+    if path.len() > 1 && path.ends_with('/') {
+        return Err(RouteError::UnknownPath);
+    }
+    let mut segments = [""; SEGMENTS];
+    let mut parts = path.strip_prefix('/').ok_or(RouteError::UnknownPath)?.split('/');
+    for (slot, part) in segments.iter_mut().zip(&mut parts) {
+        *slot = part;
+    }
+    if parts.next().is_some() { Err(RouteError::UnknownPath) } else { Ok(segments) }
+}
+
+/// The route of a profile, by the segments after the profile's own.
+fn on_profile<'a>(
+    profile: Profile,
+    method: &str,
+    segments: [&'a str; 3],
+) -> Result<(RouteId, [&'a str; 2]), RouteError> {
+    let id = match (profile, segments) {
+        (Profile::Hub, ["stock", hub_id, sku]) if !hub_id.is_empty() && !sku.is_empty() => {
+            if !matches!(method, "GET" | "HEAD") {
+                return Err(RouteError::WrongMethod("GET, HEAD"));
+            }
+            return Ok((RouteId::HubStock, [hub_id, sku]));
+        }
+        (Profile::Hub, ["reserve", "", ""]) => RouteId::HubReserve,
+        (Profile::Hub, ["confirm", "", ""]) => RouteId::HubConfirm,
+        (Profile::Hub, ["release", "", ""]) => RouteId::HubRelease,
+        (Profile::Storefront, ["reserve", "", ""]) => RouteId::StorefrontReserve,
+        (Profile::Storefront, ["commit", "", ""]) => RouteId::StorefrontCommit,
+        (Profile::Storefront, ["extend", "", ""]) => RouteId::StorefrontExtend,
+        (Profile::Storefront, ["release", "", ""]) => RouteId::StorefrontRelease,
+        (Profile::Hub | Profile::Storefront, _) => return Err(RouteError::UnknownPath),
+    };
+    if method == "POST" { Ok((id, ["", ""])) } else { Err(RouteError::WrongMethod("POST")) }
 }
 
 /// The route under a reservation.
@@ -71,6 +114,51 @@ fn on_reservation(method: &str, tail: &str) -> Result<RouteId, RouteError> {
         _ => return Err(RouteError::UnknownPath),
     };
     if method == "POST" { Ok(id) } else { Err(RouteError::WrongMethod(allowed)) }
+}
+
+/// The route of the units or the pools of an item, or of one of them.
+fn on_part_of_item(method: &str, part: &str, name: &str, tail: &str) -> Result<RouteId, RouteError> {
+    let is_get = matches!(method, "GET" | "HEAD");
+    let get = |id| if is_get { Ok(id) } else { Err(RouteError::WrongMethod("GET, HEAD")) };
+    match (part, name, tail) {
+        ("units", "", "") => match method {
+            "POST" => Ok(RouteId::AddUnits),
+            _ if is_get => Ok(RouteId::ListUnits),
+            _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+        },
+        ("units", _, "") => match method {
+            "DELETE" => Ok(RouteId::RetireUnit),
+            _ if is_get => Ok(RouteId::GetUnit),
+            _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
+        },
+        ("units", _, "events") => get(RouteId::GetUnitEvents),
+        ("pools", "", "") => get(RouteId::ListPools),
+        ("pools", _, "") => match method {
+            "PUT" => Ok(RouteId::SetPool),
+            "DELETE" => Ok(RouteId::DeletePool),
+            _ => Err(RouteError::WrongMethod("PUT, DELETE")),
+        },
+        ("pools", _, "units") => match method {
+            "PUT" => Ok(RouteId::PutIntoPool),
+            "DELETE" => Ok(RouteId::TakeOutOfPool),
+            _ => Err(RouteError::WrongMethod("PUT, DELETE")),
+        },
+        _ => Err(RouteError::UnknownPath),
+    }
+}
+
+/// The route of the sinks, or of one of them.
+fn on_sink(method: &str, name: &str, tail: &str) -> Result<RouteId, RouteError> {
+    let (id, allowed) = match (name, tail) {
+        ("", "") if matches!(method, "GET" | "HEAD") => return Ok(RouteId::ListSinks),
+        ("", "") => return Err(RouteError::WrongMethod("GET, HEAD")),
+        (_, "") => (RouteId::ForgetSink, "DELETE"),
+        (_, "skip") => (RouteId::SkipEvent, "POST"),
+        (_, "replay") => (RouteId::ReplaySink, "POST"),
+        (_, "init") => (RouteId::InitSink, "POST"),
+        _ => return Err(RouteError::UnknownPath),
+    };
+    if method == allowed { Ok(id) } else { Err(RouteError::WrongMethod(allowed)) }
 }
 
 fn match_segments<'a>(
@@ -116,23 +204,9 @@ fn match_segments<'a>(
             (found, [sku, ""])
         }
         ["v1", "inventory", sku, "adjust", "", ""] => (post(RouteId::AdjustStock), [sku, ""]),
-        ["v1", "inventory", sku, "units", "", ""] => {
-            let found = match method {
-                "POST" => Ok(RouteId::AddUnits),
-                _ if is_get => Ok(RouteId::ListUnits),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
-            };
-            (found, [sku, ""])
+        ["v1", "inventory", sku, part @ ("units" | "pools"), name, tail] => {
+            (on_part_of_item(method, part, name, tail), [sku, name])
         }
-        ["v1", "inventory", sku, "units", unit, ""] => {
-            let found = match method {
-                "DELETE" => Ok(RouteId::RetireUnit),
-                _ if is_get => Ok(RouteId::GetUnit),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
-            };
-            (found, [sku, unit])
-        }
-        ["v1", "inventory", sku, "units", unit, "events"] => (get(RouteId::GetUnitEvents), [sku, unit]),
         ["v1", "inventory", sku, "seat-map", "", ""] => (get(RouteId::GetSeatMap), [sku, ""]),
         ["v1", "inventory", sku, "pause", "", ""] => (post(RouteId::PauseItem), [sku, ""]),
         ["v1", "inventory", sku, "resume", "", ""] => (post(RouteId::ResumeItem), [sku, ""]),
@@ -141,6 +215,26 @@ fn match_segments<'a>(
         ["v1", "sale", "resume", "", "", ""] => (post(RouteId::ResumeSale), ["", ""]),
         ["v1", "events", "", "", "", ""] => (get(RouteId::ListEvents), ["", ""]),
         ["v1", "events", "stream", "", "", ""] => (get(RouteId::StreamEvents), ["", ""]),
+        ["v1", "limits", "", "", "", ""] => (get(RouteId::ListLimits), ["", ""]),
+        ["v1", "limits", id, "", "", ""] => {
+            let found = match method {
+                "PUT" => Ok(RouteId::SetLimit),
+                "DELETE" => Ok(RouteId::DeleteLimit),
+                _ if is_get => Ok(RouteId::GetLimit),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
+            };
+            (found, [id, ""])
+        }
+        ["v1", "limits", id, "usage", "", ""] => (get(RouteId::GetLimitUsage), [id, ""]),
+        ["v1", "sinks", name, tail, "", ""] => (on_sink(method, name, tail), [name, ""]),
+        ["v1", "gate", "", "", "", ""] => (get(RouteId::GetGate), ["", ""]),
+        ["v1", "gate", "reload", "", "", ""] => (post(RouteId::ReloadGate), ["", ""]),
+        ["hub", tail, first, second, "", ""] => {
+            return on_profile(Profile::Hub, method, [tail, first, second]);
+        }
+        ["storefront", tail, first, second, "", ""] => {
+            return on_profile(Profile::Storefront, method, [tail, first, second]);
+        }
         ["v1", "keys", "", "", "", ""] => {
             let found = match method {
                 "POST" => Ok(RouteId::CreateKey),
@@ -233,18 +327,50 @@ mod tests {
             "/v1/inventory/a/reserve/",
             "/v1/inventory/a/reserve/c/d",
             "/v1/inventory/a/units/",
+            "/v1/inventory/a/pools/",
+            "/v1/inventory/a/pools/x/y",
             "/v1/inventory/a/units/x/events/",
             "/v1/inventory/a/units/x/events/1",
             "/v1/reservations/",
             "/v1/events/",
             "/v1/events/streams",
             "/problems/",
+            "/hub",
+            "/hub/",
+            "/hub/stock",
+            "/hub/stock/a",
+            "/hub/stock//b",
+            "/hub/stock/a/b/c",
+            "/hub/reserve/a",
+            "/hub/commit",
+            "/hubs/reserve",
+            "/storefront/confirm",
+            "/storefront/stock/a/b",
+            "/reserve",
             "//",
             "*",
             "",
         ] {
             assert_eq!(Route::find("GET", path), Err(RouteError::UnknownPath), "{path}");
             assert_eq!(Route::find("POST", path), Err(RouteError::UnknownPath), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_profile_s_listener_has_the_profile_s_routes_alone() {
+        for id in RouteId::ALL.iter().copied() {
+            let (path, method) = (sample(id), id.spec().method.name());
+            for listener in Profile::ALL {
+                let expected = Route::find(method, &path).map(|route| route.id);
+                let is_own = id.spec().profile == Some(listener);
+                let at_root = listener.below(&path).filter(|_| is_own);
+                for path in [Some(&*path), at_root].into_iter().flatten() {
+                    let found = Route::find_on(Some(listener), method, path).map(|route| route.id);
+                    let expected = if is_own { expected } else { Err(RouteError::UnknownPath) };
+                    assert_eq!(found, expected, "{listener:?} {path}");
+                }
+            }
+            assert_eq!(Route::find_on(None, method, &path), Route::find(method, &path));
         }
     }
 

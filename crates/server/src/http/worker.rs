@@ -7,6 +7,7 @@ use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, COUNTED_STREAM_REPL
 use super::metrics::RouteMetrics;
 use super::origin;
 use super::pending_replies::PendingReplies;
+use super::profiles::EndedOrders;
 use super::reply::{self, Reply, ResponseKind};
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
@@ -24,8 +25,11 @@ use std::task::Poll;
 use std::time::{Duration, Instant as Monotonic, UNIX_EPOCH};
 use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::problem::{Problem, Reason, page_html};
+use stockhold_api::profiles::{Shape, hub, storefront};
 use stockhold_api::routes::{Preconditions, RequiredScope, RouteId};
-use stockhold_domain::{EventId, Instant, RequestId};
+use stockhold_domain::{Command, EventId, HoldLimits, Instant, RequestId};
+use stockhold_gate::GateStore;
+use stockhold_relay::Relay;
 use stockhold_service::Caller;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
@@ -38,10 +42,16 @@ const HTML: &str = "text/html; charset=utf-8";
 /// The state that the requests of one worker share.
 pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
+    /// The gate in front of the store, if there is one.
+    pub(super) gate: Option<Arc<GateStore>>,
+    /// Delivers events to other systems.
+    pub(super) relay: Arc<Relay>,
     pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) access: Arc<Access>,
+    /// How long holds may last.
+    pub(super) rules: Arc<HoldLimits>,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
     /// Becomes true when open connections have to end.
@@ -53,6 +63,7 @@ pub(super) struct Worker {
     pub(super) memory: MemoryBudget,
     pub(super) tailer: Rc<EventTailer>,
     pub(super) creators: Creators,
+    pub(super) ended_orders: EndedOrders,
     /// The last second that was formatted as a date, and its text.
     pub(super) date: RefCell<(u64, Rc<str>)>,
 }
@@ -119,7 +130,7 @@ impl Worker {
             Err(error) => {
                 error.log(head, found.ok(), request_id);
                 rate.set(error.rate.map(|verdict| *verdict).or(rate.get()));
-                reply::problem(&error.problem, request_id, error.allow)
+                reply::error(head.profile(), &error.problem, request_id, error.allow)
             }
         };
         if let Some(verdict) = rate.get() {
@@ -211,9 +222,9 @@ impl Worker {
             decode::no_body(body)?;
         }
         heed_preconditions(route, head)?;
-        // The path's first parameter, under each of its names.
+        // The path's parameters, under each of their names.
         let [sku, unit] = route.parameters;
-        let (id, name) = (sku, sku);
+        let (id, name, pool) = (sku, sku, unit);
         match route.id {
             RouteId::Reserve => {
                 let keyed = decode::reserve_single(sku, query, body)?;
@@ -296,6 +307,41 @@ impl Worker {
                 let known = head.if_none_match.value(IF_NONE_MATCH)?;
                 Box::pin(self.seat_map(context, item, layout, known)).await
             }
+            RouteId::SetPool => {
+                let set = decode::set_pool(sku, pool, query, head.if_match.value(IF_MATCH)?, body)?;
+                Box::pin(self.set_pool(context, set)).await
+            }
+            RouteId::PutIntoPool => {
+                let set = decode::put_into_pool(sku, pool, query, head.if_match.value(IF_MATCH)?, body)?;
+                Box::pin(self.set_unit_pool(context, set)).await
+            }
+            RouteId::TakeOutOfPool => {
+                let set = decode::take_out_of_pool(sku, pool, query, head.if_match.value(IF_MATCH)?, body)?;
+                Box::pin(self.set_unit_pool(context, set)).await
+            }
+            RouteId::ListPools => Box::pin(self.pools(context, decode::item(sku, query)?)).await,
+            RouteId::DeletePool => {
+                let delete = decode::delete_pool(sku, pool, query, head.if_match.value(IF_MATCH)?)?;
+                let command = Command::DeletePool(delete);
+                Box::pin(self.command(context, command, ResponseKind::Nothing)).await
+            }
+            RouteId::GetGate => {
+                decode::gate(query)?;
+                Box::pin(self.show_gate(context)).await
+            }
+            RouteId::ListSinks => {
+                decode::sinks(query)?;
+                Box::pin(self.sinks(context)).await
+            }
+            RouteId::SkipEvent => {
+                Box::pin(self.skip_event(context, decode::skip_event(sku, query, body)?)).await
+            }
+            RouteId::ReplaySink => {
+                Box::pin(self.replay_sink(context, decode::replay_sink(sku, query, body)?)).await
+            }
+            RouteId::InitSink => Box::pin(self.init_sink(context, decode::sink(sku, query)?)).await,
+            RouteId::ForgetSink => Box::pin(self.forget_sink(context, decode::sink(sku, query)?)).await,
+            RouteId::ReloadGate => Box::pin(self.reload_gate(context, decode::reload_gate(query)?)).await,
             RouteId::PauseItem => {
                 Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, true)?)).await
             }
@@ -328,6 +374,42 @@ impl Worker {
             RouteId::StreamEvents => {
                 let last = head.last_event_id.value("/Last-Event-ID")?;
                 Box::pin(self.event_stream(context, decode::stream(query, last)?)).await
+            }
+            RouteId::SetLimit => {
+                let command = decode::set_limit(id, query, precondition(head)?, body)?;
+                Box::pin(self.command(context, command, ResponseKind::Limit)).await
+            }
+            RouteId::DeleteLimit => {
+                let command = decode::delete_limit(id, query, head.if_match.value(IF_MATCH)?)?;
+                Box::pin(self.command(context, command, ResponseKind::Nothing)).await
+            }
+            RouteId::GetLimit => Box::pin(self.limit(context, decode::limit(id, query)?)).await,
+            RouteId::ListLimits => Box::pin(self.limits(context, decode::limits(query)?)).await,
+            RouteId::GetLimitUsage => {
+                Box::pin(self.limit_usage(context, decode::limit_usage(id, query)?)).await
+            }
+            RouteId::HubStock => self.hub_stock(context, hub::stock(sku, unit)?).await,
+            RouteId::HubReserve => self.hub_reserve(context, hub::reserve(body)?).await,
+            RouteId::HubConfirm => {
+                let kind = ResponseKind::Profile(Shape::HubConfirmed);
+                self.command(context, hub::confirm(body)?, kind).await
+            }
+            RouteId::HubRelease => {
+                let kind = ResponseKind::Profile(Shape::HubReleased);
+                self.command(context, hub::release(body)?, kind).await
+            }
+            RouteId::StorefrontReserve => {
+                let kind = ResponseKind::Profile(Shape::StorefrontReservation);
+                self.keyed(context, storefront::reserve(body)?, kind).await
+            }
+            RouteId::StorefrontCommit => {
+                let kind = ResponseKind::Profile(Shape::StorefrontDone);
+                self.keyed(context, storefront::commit(body)?, kind).await
+            }
+            RouteId::StorefrontExtend => self.storefront_extend(context, storefront::extend(body)?).await,
+            RouteId::StorefrontRelease => {
+                let kind = ResponseKind::Profile(Shape::StorefrontDone);
+                self.keyed(context, storefront::release(body)?, kind).await
             }
             RouteId::CreateKey => Box::pin(self.create_key(context, decode::create_key(query, body)?)).await,
             RouteId::ListKeys => Box::pin(self.keys(context, decode::keys(query)?)).await,

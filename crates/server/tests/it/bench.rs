@@ -23,6 +23,7 @@ fn every_mix_is_measured_and_audited() {
     let server = Server::start();
     for (mix, step) in [
         ("reserve", "reserve"),
+        ("reserve-limited", "reserve"),
         ("reserve-confirm", "confirm"),
         ("available", "available"),
         ("commands", "commands"),

@@ -4,24 +4,24 @@ use crate::support::{Running, Server, said, stockhold, text};
 use serde_json::Value;
 use std::process::Output;
 
-fn ctl(server: &Server, arguments: &[&str]) -> Output {
+pub(crate) fn ctl(server: &Server, arguments: &[&str]) -> Output {
     stockhold(server.dir()).arg("ctl").args(arguments).env("STOCKHOLD_SERVER", server.url()).output().unwrap()
 }
 
 #[track_caller]
-fn done(server: &Server, arguments: &[&str]) -> String {
+pub(crate) fn done(server: &Server, arguments: &[&str]) -> String {
     let output = ctl(server, arguments);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     text(&output.stdout)
 }
 
 #[track_caller]
-fn json(server: &Server, arguments: &[&str]) -> Value {
+pub(crate) fn json(server: &Server, arguments: &[&str]) -> Value {
     serde_json::from_str(&done(server, &[arguments, &["--json"]].concat())).unwrap()
 }
 
 #[track_caller]
-fn refused(server: &Server, arguments: &[&str], words: &[&str]) {
+pub(crate) fn refused(server: &Server, arguments: &[&str], words: &[&str]) {
     let output = ctl(server, arguments);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(output.stdout.is_empty(), "{}", said(&output));

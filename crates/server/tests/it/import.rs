@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 use stockhold_api::client::{At, Listed};
 use stockhold_api::wire::{Shipment, Terms};
 
-fn import(server: &Server, arguments: &[&str]) -> Command {
+pub(crate) fn import(server: &Server, arguments: &[&str]) -> Command {
     let mut command = stockhold(server.dir());
     command.arg("import").args(arguments).args(["--server", &server.url()]);
     command
 }
 
-fn export(server: &Server, arguments: &[&str]) -> Output {
+pub(crate) fn export(server: &Server, arguments: &[&str]) -> Output {
     let mut command = stockhold(server.dir());
     command.arg("export").args(arguments).args(["--server", &server.url()]);
     let output = command.output().unwrap();
@@ -23,18 +23,18 @@ fn export(server: &Server, arguments: &[&str]) -> Output {
 
 /// Runs an import that must end with this code: the report.
 #[track_caller]
-fn report(server: &Server, arguments: &[&str], code: i32) -> Value {
+pub(crate) fn report(server: &Server, arguments: &[&str], code: i32) -> Value {
     let output = import(server, arguments).arg("--json").output().unwrap();
     assert_eq!(output.status.code(), Some(code), "{}", said(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn write(server: &Server, name: &str, content: &str) {
+pub(crate) fn write(server: &Server, name: &str, content: &str) {
     std::fs::write(server.dir().join(name), content).unwrap();
 }
 
 /// Sells so many of a SKU.
-fn sell(server: &Server, sku: &str, quantity: u64) {
+pub(crate) fn sell(server: &Server, sku: &str, quantity: u64) {
     let terms = Terms { owner_id: "o".to_owned(), ..Terms::default() };
     server.ask(async |client| {
         let hold = client.reserve(At { sku, location: None }, quantity, &terms, None).await.unwrap();
@@ -191,7 +191,7 @@ fn seats_go_in_elsewhere_by_their_export() {
     assert_eq!((&done["added"], &done["bad"]), (&3.into(), &0.into()), "{done}");
     let settings = |server: &Server| {
         let rows = units(server, &["--format", "csv"]);
-        let own = |row: &str| row.rsplitn(4, ',').last().map(str::to_owned);
+        let own = |row: &str| row.rsplitn(5, ',').last().map(str::to_owned);
         rows.lines().map(own).collect::<Vec<_>>()
     };
     assert_eq!(settings(&there), settings(&here));

@@ -90,6 +90,17 @@ impl Server {
         Self::begin(made.path().to_owned(), "data", Some(store.to_owned()), Some(made))
     }
 
+    /// One over a database, with these environment variables.
+    pub(crate) fn over_with(store: &str, variables: &[(&str, &str)]) -> Self {
+        let made = tempfile::tempdir().unwrap();
+        let variables =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let store = Some(store.to_owned());
+        let server = Self::spawned_with(made.path().to_owned(), "data", store, variables, Some(made));
+        server.wait_until_ready();
+        server
+    }
+
     /// One over a database that may not answer yet. It is not waited for.
     pub(crate) fn starting_over(store: &str) -> Self {
         let made = tempfile::tempdir().unwrap();

@@ -6,11 +6,11 @@ mod reload;
 
 use super::closing::reject_connection;
 use super::limits::{HANDSHAKE_TIMEOUT, UNFINISHED_HANDSHAKES};
+use super::listeners::Peer;
 use super::worker::{CountGuard, Worker};
 use super::{general_path, http2_path};
 use handshakes::Handshakes;
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -72,7 +72,7 @@ impl Tls {
 pub(super) async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,
-    peer: IpAddr,
+    peer: Peer,
     mut stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
     tls: Arc<Tls>,
@@ -91,7 +91,8 @@ pub(super) async fn serve_connection(
         Ok(Beginning::Nothing) => return,
         Ok(Beginning::PlainHttp(stream)) => {
             failed("the client speaks plain HTTP");
-            return Box::pin(reject_connection(&worker, stream, &Problem::unreadable(PLAIN_HTTP))).await;
+            return Box::pin(reject_connection(&worker, stream, peer, &Problem::unreadable(PLAIN_HTTP)))
+                .await;
         }
         Err(error) => return failed(&error.to_string()),
     };

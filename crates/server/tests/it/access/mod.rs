@@ -4,7 +4,7 @@
 mod events;
 mod http2;
 mod listening;
-mod redis;
+pub(crate) mod redis;
 mod restrictions;
 mod routes;
 mod secrets;
@@ -16,7 +16,7 @@ use crate::support::Server;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 
-pub(super) const ROOT: &str = "a-root-key-of-forty-characters-in-a-test";
+pub(crate) const ROOT: &str = "a-root-key-of-forty-characters-in-a-test";
 
 /// A server whose root key is [`ROOT`], with further lines in its configuration file.
 pub(super) fn server(dir: &tempfile::TempDir, settings: &str) -> Server {

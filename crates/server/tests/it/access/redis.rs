@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 /// A Redis server without persistence, killed when dropped.
-pub(super) struct Redis {
+pub(crate) struct Redis {
     child: Child,
     port: u16,
     arguments: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct Redis {
 
 impl Redis {
     /// One with further arguments. `PORT` in them is its port.
-    pub(super) fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let (port, dir) = (free_port(), tempfile::tempdir().unwrap());
         let arguments: Vec<_> =
             arguments.iter().map(|argument| argument.replace("PORT", &port.to_string())).collect();
@@ -26,37 +26,37 @@ impl Redis {
     }
 
     /// One on a port without TLS.
-    pub(super) fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         Self::start(&["--port", "PORT"])
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Starts it again on its port, without its data.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.child = spawn(&self.dir, &self.arguments);
         self.wait_until_it_listens();
     }
 
     /// Sends it a signal by its name.
-    pub(super) fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Sends a command without quotation, and returns the beginning of the answer.
-    pub(super) fn command(&self, line: &str) -> String {
+    pub(crate) fn command(&self, line: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut answer = [0; 4096];

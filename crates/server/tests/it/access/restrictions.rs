@@ -34,6 +34,8 @@ fn locations() {
     let foreign = reserve(&server, ROOT, "tea", "hub-2");
     let own = reserve(&server, &key, "tea", "hub-1");
     let both = json!({ "owner_id": "c", "lines": [{ "sku": "tea", "location": "hub-1" }, { "sku": "tea", "location": "hub-2" }] });
+    let sourced = json!({ "owner_id": "c", "lines": [{ "sku": "tea", "source": { "locations": ["hub-1", "hub-2"] } }] });
+    let hubs = json!({ "sku": "tea", "locations": ["hub-3", "hub-2"] });
     let body = json!({ "total_units": 5 });
     let outside = |call: Call| {
         let answer = ask(&server, Some(&key), call);
@@ -52,17 +54,30 @@ fn locations() {
         assert_eq!(outside(Call::delete(at(""))), "hub-2");
         assert_eq!(outside(Call::delete(at("/units/a"))), "hub-2");
         assert_eq!(outside(Call::post(at("/adjust")).json(&json!({ "delta": 1, "reason": "r" }))), "hub-2");
+        assert_eq!(outside(Call::get(at("/pools"))), "hub-2");
+        assert_eq!(outside(Call::put(at("/pools/vip")).json(&json!({ "allocated": 1 }))), "hub-2");
+        assert_eq!(outside(Call::delete(at("/pools/vip"))), "hub-2");
         assert_eq!(outside(Call::post(at("/pause"))), "hub-2");
         assert_eq!(outside(Call::post(at("/reserve")).json(&json!({ "owner_id": "c" }))), "hub-2");
         let units = json!({ "units": [{ "unit_id": "a" }] });
         assert_eq!(outside(Call::post(at("/units")).json(&units)), "hub-2");
     }
     assert_eq!(outside(Call::post("/v1/reservations").json(&both)), "hub-2");
+    assert_eq!(outside(Call::post("/v1/reservations").json(&sourced)), "hub-2");
+    assert_eq!(outside(Call::post("/v1/availability").json(&hubs)), "hub-2");
     assert_eq!(outside(Call::get("/v1/inventory?location=hub-2")), "hub-2");
     assert_eq!(outside(Call::get("/v1/reservations?location=hub-2")), "hub-2");
     assert_eq!(outside(Call::post("/v1/sale/pause")), Value::Null);
     assert_eq!(outside(Call::get("/v1/sale")), Value::Null);
     assert_eq!(outside(Call::get("/v1/sale?location=hub-2")), "hub-2");
+    // A limit may concern every location, so even one of the caller's own is not shown.
+    let limit = json!({ "items": [{ "location": "hub-1" }], "limit": 9 });
+    assert_eq!(ask(&server, Some(ROOT), Call::put("/v1/limits/l").json(&limit)).status, 201);
+    assert_eq!(outside(Call::put("/v1/limits/l").json(&limit)), Value::Null);
+    for call in ["/v1/limits", "/v1/limits/l", "/v1/limits/l/usage"].map(Call::get) {
+        assert_eq!(outside(call), Value::Null);
+    }
+    assert_eq!(outside(Call::delete("/v1/limits/l")), Value::Null);
     let items = json!({ "items": [{ "sku": "tea", "location": "hub-2" }] });
     assert_eq!(outside(Call::post("/v1/availability").json(&items)), "hub-2");
     let reservation = format!("/v1/reservations/{}", id(&foreign));

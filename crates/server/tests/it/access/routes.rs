@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 46] = [
+const SCOPES: [(&str, &str); 71] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -22,6 +22,11 @@ const SCOPES: [(&str, &str); 46] = [
     ("GET /v1/inventory/{sku}/units/{unit_id}/events", "inventory:read"),
     ("GET /v1/inventory/{sku}/seat-map", "inventory:read"),
     ("DELETE /v1/inventory/{sku}/units/{unit_id}", "inventory:write"),
+    ("PUT /v1/inventory/{sku}/pools/{pool}", "inventory:write"),
+    ("PUT /v1/inventory/{sku}/pools/{pool}/units", "inventory:write"),
+    ("DELETE /v1/inventory/{sku}/pools/{pool}/units", "inventory:write"),
+    ("GET /v1/inventory/{sku}/pools", "inventory:read"),
+    ("DELETE /v1/inventory/{sku}/pools/{pool}", "inventory:write"),
     ("POST /v1/inventory/{sku}/reserve", "reservations:write"),
     ("POST /v1/reservations", "reservations:write"),
     ("GET /v1/reservations", "reservations:read"),
@@ -39,13 +44,33 @@ const SCOPES: [(&str, &str); 46] = [
     ("POST /v1/reservations/{reservation_id}/fulfil", "reservations:write"),
     ("POST /v1/reservations/{reservation_id}/return", "reservations:write"),
     ("POST /v1/commands", "that of each command"),
+    ("GET /v1/gate", "inventory:read"),
+    ("POST /v1/gate/reload", "sale:admin"),
+    ("GET /v1/sinks", "events:read"),
+    ("POST /v1/sinks/{sink}/skip", "webhooks:admin"),
+    ("POST /v1/sinks/{sink}/replay", "webhooks:admin"),
+    ("POST /v1/sinks/{sink}/init", "webhooks:admin"),
+    ("DELETE /v1/sinks/{sink}", "webhooks:admin"),
     ("GET /v1/sale", "inventory:read"),
     ("POST /v1/inventory/{sku}/pause", "sale:admin"),
     ("POST /v1/inventory/{sku}/resume", "sale:admin"),
     ("POST /v1/sale/pause", "sale:admin"),
     ("POST /v1/sale/resume", "sale:admin"),
+    ("PUT /v1/limits/{limit_id}", "sale:admin"),
+    ("GET /v1/limits", "inventory:read"),
+    ("GET /v1/limits/{limit_id}", "inventory:read"),
+    ("GET /v1/limits/{limit_id}/usage", "inventory:read"),
+    ("DELETE /v1/limits/{limit_id}", "sale:admin"),
     ("GET /v1/events", "events:read"),
     ("GET /v1/events/stream", "events:read"),
+    ("GET /hub/stock/{hub_id}/{sku}", "inventory:read"),
+    ("POST /hub/reserve", "reservations:write"),
+    ("POST /hub/confirm", "reservations:write"),
+    ("POST /hub/release", "reservations:write"),
+    ("POST /storefront/reserve", "reservations:write"),
+    ("POST /storefront/commit", "reservations:write"),
+    ("POST /storefront/extend", "reservations:write"),
+    ("POST /storefront/release", "reservations:write"),
     ("POST /v1/keys", "keys:admin"),
     ("GET /v1/keys", "keys:admin"),
     ("GET /v1/keys/{key_id}", "keys:admin"),
@@ -62,9 +87,13 @@ fn call(spec: &RouteSpec) -> Call {
     let path = spec
         .path
         .replace("{sku}", "nothing")
+        .replace("{hub_id}", "nothing")
         .replace("{unit_id}", "nothing")
+        .replace("{pool}", "nothing")
+        .replace("{sink}", "nothing")
         .replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")
         .replace("{reservation_id}", "01890a5d-ac96-774b-bcce-b302099a8057")
+        .replace("{limit_id}", "nothing")
         .replace("{key_id}", "key_000102030405060708090a0b0c0d0e0f")
         .replace("{reason}", "nothing");
     assert!(!path.contains('{'), "{path}");
@@ -86,7 +115,10 @@ fn closed_routes() -> impl Iterator<Item = (&'static RouteSpec, Option<Scope>)> 
 #[track_caller]
 fn check(answer: &Answer, spec: &RouteSpec, credential: &str) {
     assert_eq!(answer.status, 401, "{}: {answer:?}", spec.operation);
-    assert_eq!(answer.json()["credential"], credential, "{}", spec.operation);
+    match spec.profile {
+        None => assert_eq!(answer.json()["credential"], credential, "{}", spec.operation),
+        Some(_) => assert_eq!(answer.json()["error"], "UNAUTHORIZED", "{}", spec.operation),
+    }
     assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
 }
 
@@ -188,7 +220,11 @@ fn every_route_needs_its_scope_and_no_other() {
         for (spec, _) in closed_routes().filter(|(_, needed)| *needed == Some(*scope)) {
             let refused = ask(&server, Some(&without), call(spec));
             assert_eq!(refused.status, 403, "{}: {refused:?}", spec.operation);
-            assert_eq!(refused.json()["missing"], json!({ "scope": scope.name() }), "{}", spec.operation);
+            let (member, expected) = match spec.profile {
+                None => ("missing", json!({ "scope": scope.name() })),
+                Some(_) => ("error", json!("FORBIDDEN")),
+            };
+            assert_eq!(refused.json()[member], expected, "{}", spec.operation);
             if spec.id == RouteId::StreamEvents {
                 // Its answer does not end.
                 continue;
@@ -212,6 +248,51 @@ fn each_command_of_a_batch_needs_its_own_scope() {
     assert_eq!(answer["results"][0]["status"], 201, "{answer}");
     assert_eq!(answer["results"][1]["status"], 403, "{answer}");
     assert_eq!(held(&server), 0);
+}
+
+/// Every command that can pass limits by, by its own route and in a batch.
+#[test]
+fn limits_are_passed_by_with_their_scope_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(&dir, "");
+    let root = |call: Call| ask(&server, Some(ROOT), call);
+    assert_eq!(root(Call::put("/v1/inventory/tea").json(&json!({ "total_units": 9 }))).status, 201);
+    let none = json!({ "items": [{ "sku": "tea" }], "limit": 0 });
+    assert_eq!(root(Call::put("/v1/limits/none").json(&none)).status, 201);
+    let shop = key(&server, "shop", &json!({ "scopes": ["reservations:write"] }));
+    let support = key(&server, "support", &json!({ "scopes": ["reservations:write", "limits:override"] }));
+    let reserve = json!({ "owner_id": "cart", "override_limits": true });
+    let made = ask(&server, Some(&support), Call::post("/v1/inventory/tea/reserve").json(&reserve));
+    assert_eq!(made.status, 200, "{made:?}");
+    let id = made.json()["reservation_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/reservations/{id}");
+    let lines = json!([{ "sku": "tea", "quantity": 2 }]);
+    let calls = [
+        Call::post("/v1/inventory/tea/reserve").json(&reserve),
+        Call::post("/v1/reservations")
+            .json(&json!({ "owner_id": "cart", "lines": lines, "override_limits": true })),
+        Call::new("PATCH", &path).json(&json!({ "lines": lines, "override_limits": true })),
+        Call::post(format!("{path}/transfer")).json(&json!({ "owner_id": "b", "override_limits": true })),
+        Call::post(format!("{path}/merge")).json(&json!({ "from": [id], "override_limits": true })),
+        Call::post(format!("{path}/confirm"))
+            .json(&json!({ "if_expired": "reacquire", "override_limits": true })),
+    ];
+    let missing = json!({ "scope": "limits:override" });
+    for call in calls {
+        let refused = ask(&server, Some(&shop), call);
+        assert_eq!((refused.status, &refused.json()["missing"]), (403, &missing), "{refused:?}");
+    }
+    let batch = json!({ "commands": [
+        { "op": "reserve", "owner_id": "cart", "sku": "tea", "override_limits": true },
+        { "op": "reserve", "owner_id": "cart", "sku": "tea", "override_limits": false },
+    ] });
+    let answer = ask(&server, Some(&shop), Call::post("/v1/commands").json(&batch)).json();
+    assert_eq!(answer["results"][0]["problem"]["missing"], missing, "{answer}");
+    assert_eq!(answer["results"][1]["problem"]["reason"], "limit_exceeded", "{answer}");
+    // The root key has every scope, and limits apply to it all the same.
+    let plain = root(Call::post("/v1/inventory/tea/reserve").json(&json!({ "owner_id": "cart" })));
+    assert_eq!((plain.status, &plain.json()["reason"]), (409, &json!("limit_exceeded")), "{plain:?}");
+    assert_eq!(held(&server), 1);
 }
 
 fn held(server: &Server) -> u64 {

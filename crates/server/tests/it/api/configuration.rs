@@ -5,15 +5,20 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 35] = [
     "listen",
     "admin_listen",
+    "hub_listen",
+    "storefront_listen",
     "tls_cert",
     "tls_key",
     "tls_client_ca",
     "plain_http",
     "store",
     "replica",
+    "gate",
+    "gate_timeout_ms",
+    "gate_reconcile_seconds",
     "store_batch",
     "data_dir",
     "threads",
@@ -31,6 +36,10 @@ const KEYS: [&str; 26] = [
     "forwarded_header",
     "issuers",
     "rate_limits",
+    "hub_principal",
+    "storefront_principal",
+    "source",
+    "sinks",
     "locations",
 ];
 

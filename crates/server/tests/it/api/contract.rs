@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 use stockhold_api::openapi::document;
+use stockhold_api::profiles::Profile;
 
 /// Headers that HTTP itself brings.
 const OF_HTTP: [&str; 5] = ["content-type", "content-length", "date", "connection", "transfer-encoding"];
@@ -59,6 +60,13 @@ pub(crate) fn check(call: &Call, answer: &Answer) {
         Some(operation) => &operation.value["responses"][answer.status.to_string()],
         None => {
             assert_eq!(answer.status, 405, "{call:?} is not in the document: {answer:?}");
+            if let Some(profile) = Profile::of_path(path) {
+                let schema = match profile {
+                    Profile::Hub => "HubError",
+                    Profile::Storefront => "StorefrontError",
+                };
+                return assert_valid(&answer.json(), &document()["components"]["schemas"][schema], path);
+            }
             &document()["components"]["responses"]["MethodNotAllowed"]
         }
     };

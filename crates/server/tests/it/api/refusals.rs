@@ -242,7 +242,9 @@ fn stock_that_is_promised_or_was_changed() {
     let set = |total: u64| Call::put("/v1/inventory/tea").json(&json!({ "total_units": total }));
     let adjust =
         |delta: i64| Call::post("/v1/inventory/tea/adjust").json(&json!({ "delta": delta, "reason": "r" }));
-    let figures = json!({ "confirmed_sold": 2, "held_units": 3, "total_units": 10 });
+    let figures = json!({
+        "confirmed_sold": 2, "held_units": 3, "total_units": 10, "set_aside": 0, "free": 5,
+    });
     for call in [set(4), adjust(-6), adjust(-11), adjust(i64::MIN)] {
         check(wire, &call, 409, "below_committed", &figures);
     }

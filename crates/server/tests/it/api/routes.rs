@@ -67,7 +67,7 @@ fn an_item_from_its_making_on() {
     let made = json!({
         "sku": "tea", "location": "default", "mode": "counted", "total_units": 10, "confirmed_sold": 0,
         "fulfilled_units": 0, "unfulfilled_units": 0, "on_hand": 10, "held_units": 0, "held_under_payment": 0,
-        "safety_stock": 2, "oversell_allowance": 0, "backordered": 0, "available": 8, "available_now": 8, "active_reservations": 0, "paused": false, "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
+        "safety_stock": 2, "set_aside": 0, "oversell_allowance": 0, "backordered": 0, "available": 8, "available_now": 8, "active_reservations": 0, "paused": false, "sequence": 1, "version": first, "default_ttl_seconds": 60, "max_hold_seconds": 120,
         "created_at": TIME, "updated_at": TIME, "metadata": { "b": [1.50, { "deep": null }], "a": "é" },
     });
     assert_like(&created.json(), &made);

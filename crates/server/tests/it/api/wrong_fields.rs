@@ -278,6 +278,7 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
         ("/idempotency_key", Kind::Key),
         ("/fulfilment", Kind::Word),
         ("/channel", Kind::Text),
+        ("/pool", Kind::Text),
         ("/customer_id", Kind::Text),
         ("/session_id", Kind::Text),
         ("/metadata", Kind::Metadata),
@@ -323,6 +324,12 @@ fn routes(wire: &mut Wire) -> Vec<Route> {
             ]
             .concat(),
         ),
+        Route {
+            method: "PUT",
+            path: "/v1/inventory/tea/pools/vip".to_owned(),
+            good: json!({ "allocated": 1 }),
+            fields: vec![("/allocated", Kind::Stock), ("/idle_release_seconds", Kind::Ttl)],
+        },
         Route {
             method: "PUT",
             path: "/v1/inventory/tea".to_owned(),
@@ -423,7 +430,7 @@ fn what_is_required() {
         for &(pointer, _) in &route.fields {
             let name = pointer.rsplit_once('/').unwrap().1;
             let optional = match name {
-                "sku" | "delta" | "items" => false,
+                "sku" | "delta" | "items" | "allocated" => false,
                 "owner_id" => route.path.ends_with("/transfer"),
                 "lines" => !["/reservations", "/split"].iter().any(|end| route.path.ends_with(end)),
                 "from" => !route.path.ends_with("/merge"),
@@ -438,7 +445,7 @@ fn what_is_required() {
             }
         }
     }
-    assert_eq!(checked, 17);
+    assert_eq!(checked, 18);
     assert_eq!(server.item("tea"), before, "a refused request did something");
     let new = Route {
         method: "PUT",

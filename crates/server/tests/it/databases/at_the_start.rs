@@ -47,8 +47,6 @@ fn an_address_of_no_known_database_names_those_that_are() {
         let told = refused(&["serve"], url, 2);
         assert!(told.contains("not the address of a database"), "{url}: {told}");
     }
-    let told = refused(&["archive", "--older-than", "90d", "--to", "x"], "embedded", 2);
-    assert!(told.contains("--store"), "{told}");
 }
 
 pub(super) fn who_may_not_come_in_is_told_why<D: Database>(database: &mut D) {

@@ -6,7 +6,9 @@ use crate::support::Server;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use stockhold_api::client::{At, Change, Client, Error};
-use stockhold_api::wire::{AmendedLine, Amendment, PaymentWindow, Recipient, RequestedLine, Stock, Terms};
+use stockhold_api::wire::{
+    AmendedLine, Amendment, MergeRequest, PaymentWindow, Recipient, RequestedLine, Stock, Terms,
+};
 use stockhold_domain::ReservationId;
 use stockhold_store::conformance::Random;
 
@@ -64,7 +66,10 @@ async fn change(
             let part = client.split(id, &[line("a", 1)], any).await?;
             Ok(Some(part.reservation_id))
         }
-        4 => client.merge(id, &[other], any).await.map(|_| None),
+        4 => client
+            .merge(id, &MergeRequest { from: vec![other], ..MergeRequest::default() }, any)
+            .await
+            .map(|_| None),
         5 => {
             let window = PaymentWindow { payment_id: "p".to_owned(), window_seconds: Some(60) };
             client.open_payment(id, &window, any).await.map(|_| None)

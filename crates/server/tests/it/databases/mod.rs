@@ -11,11 +11,15 @@ mod archived;
 mod at_the_start;
 mod changed;
 mod database_errors;
+mod gated;
 mod halls;
 mod keys;
 mod moved;
+mod orders;
+mod sinks;
 mod used;
 
+use crate::support::free_port;
 use std::sync::Arc;
 
 /// In no answer, no log and no message.
@@ -75,7 +79,7 @@ impl Database for Postgres {
         "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 172800000000";
 
     fn start() -> Self {
-        let server = Arc::new(postgresql::Server::listening(|_| String::new()));
+        let server = Arc::new(postgresql::Server::listening(free_port(), |_| String::new()));
         let database = server.database();
         let mut made = Self { server, database };
         let name = made.database.name().to_owned();
@@ -170,7 +174,7 @@ impl Database for Mariadb {
         "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)) - 172800000000";
 
     fn start() -> Self {
-        let server = Arc::new(mariadb::Server::listening(|_| Vec::new()));
+        let server = Arc::new(mariadb::Server::listening(free_port(), |_| Vec::new()));
         let database = server.database();
         let mut made = Self { server, database };
         let name = made.database.name().to_owned();
@@ -258,6 +262,12 @@ for_every_database! {
         two_instances_change_the_same_holds
         holds_that_want_each_others_units;
     keys: what_one_instance_makes_and_revokes_counts_at_the_other;
+    orders: two_instances_make_one_hold_of_one_order;
+    sinks: every_event_is_delivered_over_kills;
+    gated:
+        a_drop_sells_exactly_what_there_is
+        what_an_operator_sees_of_a_gate
+        a_server_without_a_gate_says_so;
     halls: seats_over_a_database_from_the_import_to_the_recount;
     used: a_sale_over_a_database_from_the_first_item_to_the_recount;
     at_the_start:

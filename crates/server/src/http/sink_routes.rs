@@ -1,0 +1,84 @@
+//! The routes of event sinks. They concern all events, so a caller with restrictions may neither see nor change them.
+
+use super::reply;
+use super::request_error::RequestError;
+use super::restrict::check_unrestricted;
+use super::worker::{HandlerResult, RequestContext, Worker};
+use stockhold_api::decode::{Invalid, ReplayFrom};
+use stockhold_api::encode;
+use stockhold_api::problem::Problem;
+use stockhold_relay::SinkCommandError;
+
+impl Worker {
+    /// `GET /v1/sinks`
+    pub(super) async fn sinks(&self, context: RequestContext<'_>) -> HandlerResult {
+        check_unrestricted(context)?;
+        let all = self.relay.statuses().await.map_err(|failure| RequestError::from_store(&failure))?;
+        Ok(reply::json(|out| encode::sinks(out, &all)))
+    }
+
+    /// `POST /v1/sinks/{sink}/skip`
+    pub(super) async fn skip_event(
+        &self,
+        context: RequestContext<'_>,
+        (name, position): (String, u64),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        self.relay.skip(&name, position).await.map_err(|error| refusal(error, &name))?;
+        Ok(reply::empty(204))
+    }
+
+    /// `POST /v1/sinks/{sink}/replay`
+    pub(super) async fn replay_sink(
+        &self,
+        context: RequestContext<'_>,
+        (name, from): (String, ReplayFrom),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let from = match from {
+            ReplayFrom::Position(position) => position,
+            ReplayFrom::Since(since) => {
+                self.relay.position_at(since).await.map_err(|failure| RequestError::from_store(&failure))?
+            }
+        };
+        let range = self.relay.replay(&name, from).await.map_err(|error| refusal(error, &name))?;
+        let mut reply = reply::json(|out| encode::sink_replay(out, range));
+        reply.status = 202;
+        Ok(reply)
+    }
+
+    /// `POST /v1/sinks/{sink}/init`
+    pub(super) async fn init_sink(&self, context: RequestContext<'_>, name: String) -> HandlerResult {
+        check_unrestricted(context)?;
+        self.relay.init(&name).await.map_err(|error| refusal(error, &name))?;
+        Ok(reply::empty(204))
+    }
+
+    /// `DELETE /v1/sinks/{sink}`
+    pub(super) async fn forget_sink(&self, context: RequestContext<'_>, name: String) -> HandlerResult {
+        check_unrestricted(context)?;
+        self.relay.forget(&name).await.map_err(|error| refusal(error, &name))?;
+        Ok(reply::empty(204))
+    }
+}
+
+fn refusal(error: SinkCommandError, name: &str) -> RequestError {
+    match error {
+        SinkCommandError::UnknownSink => Problem::unknown_sink(name).into(),
+        SinkCommandError::InUse => Problem::sink_in_use(name).into(),
+        SinkCommandError::SinkFailed(what) => Problem::sink_failed(name, &what).into(),
+        SinkCommandError::NotRefused(Some(refused)) => {
+            let detail = format!("must be {refused}, the position of the event that the sink refuses");
+            Problem::from(Invalid::new("/position", detail)).into()
+        }
+        SinkCommandError::NotRefused(None) => {
+            Problem::from(Invalid::new("/position", "can't be skipped: the sink refuses no event")).into()
+        }
+        SinkCommandError::OutOfRange(first, last) => {
+            let detail =
+                format!("must be {first} to {last}: the events that the store has and the sink has got");
+            Problem::from(Invalid::new("/from_position", detail)).into()
+        }
+        SinkCommandError::Store(failure) => RequestError::from_store(&failure),
+    }
+}
