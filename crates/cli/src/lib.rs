@@ -33,6 +33,7 @@ mod replay;
 mod sim;
 
 mod doctor;
+mod event_files;
 mod manual;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -89,17 +90,17 @@ enum Command {
     /// another version.
     #[command(verbatim_doc_comment)]
     Verify(verify::VerifyArgs),
-    /// Write old events and ended reservations to files, and remove them from the database
+    /// Write old events to files, and remove them and what had ended by then from the store
     ///
-    /// Takes the events that are older than --older-than, from the oldest on, and the reservations that had ended by
-    /// then. It writes them as JSON lines, in the form of the API, to files that are named by their first position,
-    /// and syncs the files. With --drop it then deletes them from the database, in small transactions while servers
-    /// run, together with idempotency keys of that age. Their totals stay: `stockhold verify` still works, and
+    /// Takes the events that are older than --older-than, from the oldest on, and writes them as JSON lines, in the form
+    /// of the API, to files that are named by their positions once they are synced. With --drop the events and the
+    /// reservations that had ended by then leave the store. Their totals stay: `stockhold verify` still works, and
     /// positions continue. A reader that asks for a removed event gets the first existing position. The server does
-    /// not know removed reservations: a sale that was removed can't be returned. If the command is interrupted, give
-    /// it again: it continues.
+    /// not know removed reservations: a sale that was removed can't be returned. Active reservations never leave. If the
+    /// command is interrupted, give it again: it continues.
     ///
-    /// For databases only. The embedded store keeps everything.
+    /// Of the embedded store no server may use the data directory meanwhile. A database is archived while servers run,
+    /// and idempotency keys of that age leave it too.
     ///
     /// Try it:
     ///   stockhold archive --older-than 90d --to /mnt/archive
@@ -192,11 +193,11 @@ enum Command {
     /// Exit codes: 0 done, 1 refused, 2 invalid command line, 5 no answer from the server.
     #[command(verbatim_doc_comment)]
     Keys(ctl::KeysArgs),
-    /// Load items from a CSV or JSON lines file into a running server
+    /// Load items, units, pools or limits from a file into a running server
     ///
     /// Each row sets one item: sku and total_units, and optionally location, safety_stock, default_ttl_seconds, max_hold_seconds,
-    /// max_payment_seconds, oversell_allowance, sale_starts_at, sale_ends_at, incoming (a JSON array) and metadata. A value that is left
-    /// out or empty stays unchanged. In JSON lines, null clears a setting that an item may have or not.
+    /// max_payment_seconds, oversell_allowance, gated (true or false), sale_starts_at, sale_ends_at, incoming (a JSON array) and metadata.
+    /// A value that is left out or empty stays unchanged. In JSON lines, null clears a setting that an item may have or not.
     /// The first line of a CSV file names the columns (--column maps your names to ours). Other columns of `export items` are ignored.
     /// Any other column is an error unless --ignore names it.
     ///
@@ -205,8 +206,11 @@ enum Command {
     /// of the shelf, use the columns on_hand and fulfilled_units_seen instead. To leave existing items unchanged, use --existing keep.
     ///
     /// With --units SKU the rows of a CSV file are units of that item (seats, slots, serial numbers): unit_id, and optionally section,
-    /// row, number, position and attributes. The item is created if it does not exist. Units that exist and are the same stay
+    /// row, number, position, attributes and pool. The item is created if it does not exist. Units that exist and are the same stay
     /// unchanged, so that an interrupted run is simply given again.
+    ///
+    /// With --pools or --limits the rows are JSON lines of `export pools` or `export limits`. Each replaces one pool or one limit.
+    /// Import the items of the pools first.
     ///
     /// Every row that can't be used is reported with its line and column, and left out. After more than --max-errors such rows the
     /// import stops. The report counts all rows.
@@ -219,6 +223,7 @@ enum Command {
     ///   stockhold import items.csv --dry-run
     ///   stockhold import items.csv
     ///   stockhold import seats.csv --units concert
+    ///   stockhold import pools.jsonl --pools
     ///   stockhold import erp.csv --delimiter ';' --column sku=ArtNr --column total_units=Menge
     ///   stockhold export items --server http://127.0.0.1:9001 | stockhold import - --format jsonl
     ///
@@ -226,11 +231,11 @@ enum Command {
     /// from the server, 6 done, but rows were left out.
     #[command(verbatim_doc_comment)]
     Import(import::ImportArgs),
-    /// Write items, units, reservations or events of a running server to a file
+    /// Write items, units, pools, limits, reservations or events of a running server to a file
     ///
     /// JSON lines have everything that the API answers. CSV has the columns of docs/cli.md. Items can be imported elsewhere: the stock
-    /// settings are the same there; sales and holds are not copied (see `import --stock unsold`). Reservations and events in CSV have
-    /// one row for each line of a basket.
+    /// settings are the same there; sales and holds are not copied (see `import --stock unsold`). Pools and limits can be imported from
+    /// JSON lines. Reservations and events in CSV have one row for each line of a basket.
     ///
     /// Try it:
     ///   stockhold export items --out items.csv
@@ -305,6 +310,9 @@ enum Command {
     ///   stockhold demo
     ///   stockhold demo --buyers 5000 --units 300 --seed 7
     ///   stockhold demo --seats
+    ///   stockhold demo --gate
+    ///
+    /// With --gate, two servers over one PostgreSQL and one Redis sell behind a gate. The demo starts both, if they are installed.
     ///
     /// Exit codes: 0 the audit is right, 1 it is not or the demo could not run.
     #[command(verbatim_doc_comment)]

@@ -12,6 +12,7 @@ pub(super) fn drawn(layout: &SeatLayout, map: &SeatMap) -> String {
                 Stands::Available => " ·",
                 Stands::Held => " o",
                 Stands::Sold => " ■",
+                Stands::SetAside => " +",
             });
         }
     }

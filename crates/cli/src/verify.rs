@@ -2,11 +2,12 @@
 
 use super::plural::counted;
 use crate::audit_errors::books_failed;
+use crate::event_files::EventFiles;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stockhold_config::exit;
 use stockhold_config::sql_options;
@@ -18,6 +19,9 @@ use stockhold_sql::VerifyProgress;
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     place: StorePlace,
+    /// Directory with the files of the archive: begin with the first event ever, and check the files
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -47,7 +51,14 @@ impl VerifyArgs {
             Ok(config) => config,
             Err(error) => return exit::because(exit::USAGE, error),
         };
-        let verdict = if config.store.is_embedded() { embedded(&config) } else { sql(&config) };
+        let verdict = if config.store.is_embedded() {
+            embedded(&config, self.archive.as_deref())
+        } else if self.archive.is_some() {
+            let why = "--archive is for the embedded store: the archive of a database has other files";
+            Err((exit::USAGE, why.to_owned()))
+        } else {
+            sql(&config)
+        };
         let verdict = match verdict {
             Ok(verdict) => verdict,
             Err((code, why)) => return exit::because(code, why),
@@ -74,25 +85,40 @@ pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
     }
 }
 
-fn embedded(config: &Config) -> Result<VerifyResult, (u8, String)> {
+fn embedded(config: &Config, archive: Option<&Path>) -> Result<VerifyResult, (u8, String)> {
     may_read(&config.data_dir)?;
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("recounting {wide_bar} {pos}/{len} batches") {
         bar.set_style(style);
     }
-    let verdict = stockhold_embedded::verify(&config.data_dir, |done, all| {
+    let progress = |done: u64, all| {
         if done.is_multiple_of(BAR_STEP) {
             bar.set_length(all);
             bar.set_position(done);
         }
-    });
+    };
+    let verdict = match archive {
+        Some(files) => {
+            let mut files = EventFiles::read_only(files);
+            stockhold_embedded::verify_with_archive(&config.data_dir, &mut files, progress)
+        }
+        None => stockhold_embedded::verify(&config.data_dir, progress),
+    };
     bar.finish_and_clear();
-    let stockhold_embedded::VerifyReport { batches, events, items, reservations, keys, findings, drift } =
-        verdict.map_err(|error| {
-            let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
-            (code, error.to_string())
-        })?;
-    Ok(VerifyResult { batches, events, archived: 0, items, units: None, reservations, keys, findings, drift })
+    let stockhold_embedded::VerifyReport {
+        batches,
+        events,
+        archived,
+        items,
+        reservations,
+        keys,
+        findings,
+        drift,
+    } = verdict.map_err(|error| {
+        let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
+        (code, error.to_string())
+    })?;
+    Ok(VerifyResult { batches, events, archived, items, units: None, reservations, keys, findings, drift })
 }
 
 fn sql(config: &Config) -> Result<VerifyResult, (u8, String)> {

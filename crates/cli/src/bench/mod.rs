@@ -13,16 +13,16 @@ use clap::Args;
 use generator::{GeneratorThread, LoopMode, MeasurementWindow, Schedule, ThreadResult, to_f64};
 use indicatif::ProgressBar;
 use report::{BenchAudit, BenchReport, Measurements};
-use requests::{Mix, Tally, Workload};
+use requests::{Mix, POOL, Tally, Workload};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stockhold_api::client::At;
-use stockhold_api::wire::Stock;
+use stockhold_api::wire::{LimitItem, LimitSubject, LimitTerms, LimitedUnits, PoolSettings, Stock};
 use stockhold_config::exit;
-use stockhold_domain::limits::TTL_CEILING_SECONDS;
+use stockhold_domain::limits::{LIMIT_TARGETS, TTL_CEILING_SECONDS};
 use target::BenchTarget;
 
 /// Time between the start and the first request, so that all threads run.
@@ -39,6 +39,8 @@ const MOST_SKUS: usize = 100_000;
 const MOST_BATCH: usize = 8_192;
 /// How much the clocks of servers over one database may differ: a hold may expire this much early.
 const CLOCKS: Duration = Duration::from_secs(1);
+/// Units that a customer may have, in a run with a limit.
+const CUSTOMER_UNITS: u64 = 2;
 /// Longest run.
 const MOST_SECONDS: u64 = 24 * 3600;
 
@@ -48,7 +50,8 @@ pub(super) struct BenchArgs {
     server: ServerArgs,
     #[command(flatten)]
     admin: AdminArgs,
-    /// Requests to send. reserve: holds of one unit that expire. reserve-confirm: each hold is confirmed. available: reads.
+    /// Requests to send. reserve: holds of one unit that expire. reserve-limited: the same
+    /// from a pool and under a limit per customer, each for a new customer. reserve-confirm: each hold is confirmed. available: reads.
     /// commands: batches of reserves, each followed by a batch of their confirms
     #[arg(long, default_value = "reserve")]
     mix: Mix,
@@ -159,6 +162,9 @@ impl BenchArgs {
         }
         measured.not_sent = schedule.map_or(0, |schedule| schedule.left());
         let books = self.audit(&caller, &skus, &seen.told, begin).await?;
+        if let Some(name) = skus.first().filter(|_| self.mix == Mix::ReserveLimited) {
+            caller.ask(async |client| client.delete_limit(name, None).await).await?;
+        }
         Ok(BenchReport::new(self, url, side.map(|(_, info)| info), &seen, &measured, books))
     }
 
@@ -174,9 +180,30 @@ impl BenchArgs {
             let stock = Stock { total_units: Some(self.stock), ..Stock::default() };
             let at = At { sku: &sku, location: None };
             caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
+            if self.mix == Mix::ReserveLimited {
+                let settings = PoolSettings { allocated: Some(self.stock), ..PoolSettings::default() };
+                caller.ask(async |client| client.set_pool(at, POOL, &settings, None).await).await?;
+            }
             skus.push(sku);
         }
+        if self.mix == Mix::ReserveLimited {
+            self.limit(caller, &skus).await?;
+        }
         Ok(skus)
+    }
+
+    /// Limits what each customer may have of the SKUs. The limit has the name of the first one.
+    async fn limit(&self, caller: &RetryClient, skus: &[String]) -> Result<(), CallError> {
+        let Some(name) = skus.first() else { return Ok(()) };
+        let item = |sku: &String| LimitItem { sku: Some(sku.clone()), location: None };
+        let terms = LimitTerms {
+            items: skus.iter().take(LIMIT_TARGETS).map(item).collect(),
+            channels: Vec::new(),
+            per: Some(LimitSubject::Customer),
+            limit: CUSTOMER_UNITS,
+            counts: LimitedUnits::default(),
+        };
+        caller.ask(async |client| client.put_limit(name, &terms, None).await).await.map(drop)
     }
 
     /// The server's metrics, or why there are none. Metrics of another server would be worse than none.

@@ -11,11 +11,16 @@ use stockhold_api::problem::Reason;
 use stockhold_domain::Label;
 use stockhold_store::ids::IdSource;
 
+/// The pool that limited reserves draw from.
+pub(super) const POOL: &str = "bench";
+
 /// The mix of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Mix {
     /// Reserve one unit, and let the hold expire
     Reserve,
+    /// Reserve one unit for a new customer, from a pool and under a limit per customer, and let the hold expire
+    ReserveLimited,
     /// Reserve one unit, then confirm it
     ReserveConfirm,
     /// Reserve one unit for each connection, then amend the hold to two units, to one, and so on
@@ -30,6 +35,7 @@ impl Mix {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Reserve => "reserve",
+            Self::ReserveLimited => "reserve-limited",
             Self::ReserveConfirm => "reserve-confirm",
             Self::Amend => "amend",
             Self::Available => "available",
@@ -40,7 +46,7 @@ impl Mix {
     /// The kinds of request that are timed.
     pub(super) fn kinds(self) -> &'static [RequestKind] {
         match self {
-            Self::Reserve => &[RequestKind::Reserve],
+            Self::Reserve | Self::ReserveLimited => &[RequestKind::Reserve],
             Self::ReserveConfirm => &[RequestKind::Reserve, RequestKind::Confirm],
             Self::Amend => &[RequestKind::Reserve, RequestKind::Amend],
             Self::Available => &[RequestKind::Available],
@@ -185,7 +191,7 @@ impl RequestGenerator {
                 }
             }
             Mix::Commands => self.batch(),
-            Mix::Reserve | Mix::ReserveConfirm | Mix::Amend => match self.held.pop() {
+            Mix::Reserve | Mix::ReserveLimited | Mix::ReserveConfirm | Mix::Amend => match self.held.pop() {
                 Some(id) => post(
                     RequestKind::Confirm,
                     format!("{RESERVATIONS}/{id}/confirm"),
@@ -193,8 +199,12 @@ impl RequestGenerator {
                 ),
                 None => {
                     let (ttl, owner, key) = (self.load.ttl, self.ids.random(), self.ids.random());
+                    let buyer = match self.load.mix {
+                        Mix::ReserveLimited => format!(r#""customer_id":"{owner:032x}","pool":"{POOL}","#),
+                        _ => String::new(),
+                    };
                     let body = format!(
-                        r#"{{"owner_id":"{owner:032x}","quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
+                        r#"{{"owner_id":"{owner:032x}",{buyer}"quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
                     );
                     post(
                         RequestKind::Reserve,
@@ -260,7 +270,7 @@ impl RequestGenerator {
                                 let (id, sku) = (made.reservation_id.to_owned(), self.last_sku());
                                 self.amended = Some(AmendedHold { id, sku, quantity: 1 });
                             }
-                            Mix::Reserve | Mix::Available | Mix::Commands => {}
+                            Mix::Reserve | Mix::ReserveLimited | Mix::Available | Mix::Commands => {}
                         }
                     }
                     1

@@ -1,7 +1,7 @@
 //! Turns flags into requests that change a reservation.
 
 use super::ApiRequest;
-use super::requests::{KeyArgs, LineArg, LocationArgs, named, object, reservation};
+use super::requests::{KeyArgs, LineArg, LocationArgs, OverrideArgs, named, object, reservation};
 use super::show;
 use crate::client::push_query;
 use clap::{Args, ValueEnum};
@@ -86,6 +86,8 @@ pub(super) struct AmendArgs {
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
     #[command(flatten)]
+    limits: OverrideArgs,
+    #[command(flatten)]
     version: VersionArgs,
 }
 
@@ -100,6 +102,7 @@ impl AmendArgs {
             "fulfilment": self.partial.then_some("partial"),
             "ttl_seconds": self.ttl,
             "metadata": self.metadata,
+            "override_limits": self.limits.json(),
         }));
         let request = self.version.request(reservation(&self.id, ""), body)?;
         Ok(ApiRequest { method: "PATCH", ..request })
@@ -123,6 +126,8 @@ pub(super) struct TransferArgs {
     #[arg(long, value_name = "FIELD")]
     unset: Vec<PartyField>,
     #[command(flatten)]
+    limits: OverrideArgs,
+    #[command(flatten)]
     version: VersionArgs,
 }
 
@@ -136,7 +141,10 @@ enum PartyField {
 impl TransferArgs {
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
         let mut body = named(json!({
-            "owner_id": self.owner, "customer_id": self.customer, "session_id": self.session,
+            "owner_id": self.owner,
+            "customer_id": self.customer,
+            "session_id": self.session,
+            "override_limits": self.limits.json(),
         }));
         for field in &self.unset {
             let name = match field {
@@ -180,12 +188,15 @@ pub(super) struct MergeArgs {
     #[arg(required = true, value_name = "FROM")]
     from: Vec<String>,
     #[command(flatten)]
+    limits: OverrideArgs,
+    #[command(flatten)]
     version: VersionArgs,
 }
 
 impl MergeArgs {
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
-        self.version.request(reservation(&self.id, "/merge"), json!({ "from": self.from }))
+        let body = named(json!({ "from": self.from, "override_limits": self.limits.json() }));
+        self.version.request(reservation(&self.id, "/merge"), body)
     }
 }
 
@@ -251,6 +262,8 @@ pub(super) struct ConfirmArgs {
     #[arg(long)]
     reacquire: bool,
     #[command(flatten)]
+    limits: OverrideArgs,
+    #[command(flatten)]
     key: KeyArgs,
 }
 
@@ -260,6 +273,7 @@ impl ConfirmArgs {
             "order_id": self.order,
             "payment_id": self.payment,
             "if_expired": self.reacquire.then_some("reacquire"),
+            "override_limits": self.limits.json(),
         }));
         ApiRequest::post(reservation(&self.id, "/confirm"), body, show::reservation)
             .keyed(self.key.key.as_ref())

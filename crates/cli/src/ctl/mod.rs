@@ -3,9 +3,14 @@
 
 mod changes;
 mod events;
+mod gate;
 mod keys;
+mod limits;
+mod pools;
 mod requests;
 mod show;
+mod sinks;
+mod stock;
 mod units;
 
 pub(super) use keys::{KeysArgs, run as run_keys};
@@ -120,6 +125,9 @@ enum CtlCommand {
     /// Add, list, show, draw and retire units with ids: seats, slots, serial numbers
     #[command(subcommand)]
     Units(units::UnitsCommand),
+    /// Set units of an item aside in pools, list the pools, and delete them
+    #[command(subcommand)]
+    Pools(pools::PoolsCommand),
     /// Show how many units of some SKUs can be reserved
     Available(requests::AvailableArgs),
     /// Stop selling an item, a location or everything. Holds can still be confirmed
@@ -137,6 +145,15 @@ enum CtlCommand {
     ///   stockhold ctl sale --location hub-7
     #[command(verbatim_doc_comment)]
     Sale(requests::SaleStatusArgs),
+    /// Set, list, show and delete limits: how many units a customer, an owner, a channel or all together may have
+    #[command(subcommand)]
+    Limits(limits::LimitsCommand),
+    /// The Redis server in front of the store: show it, or write its counters anew
+    #[command(subcommand)]
+    Gate(gate::GateCommand),
+    /// The systems that events are delivered to: list them, have one skip an event or get events again
+    #[command(subcommand)]
+    Sinks(sinks::SinksCommand),
     /// Show the newest events, or follow events as they happen
     ///
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
@@ -157,22 +174,22 @@ enum StockCommand {
     ///   stockhold ctl stock set concert --mode units
     ///   stockhold ctl stock set shirt --on-hand 97 --fulfilled-units-seen 3
     #[command(verbatim_doc_comment)]
-    Set(Box<requests::SetStockArgs>),
+    Set(Box<stock::SetStockArgs>),
     /// Change an item's total by a difference: deliveries up, losses down
     ///
     ///   stockhold ctl stock adjust shirt 24 --reason "delivery 4711"
     ///   stockhold ctl stock adjust shirt -3 --reason broken
     #[command(verbatim_doc_comment)]
-    Adjust(requests::AdjustStockArgs),
+    Adjust(stock::AdjustStockArgs),
     /// Delete an item that has no sales, no holds and no units with ids
     ///
     ///   stockhold ctl stock delete shrit
     #[command(verbatim_doc_comment)]
-    Delete(requests::DeleteItemArgs),
+    Delete(stock::DeleteItemArgs),
     /// Show an item
-    Get(requests::GetItemArgs),
+    Get(stock::GetItemArgs),
     /// List items in order of location and SKU
-    List(requests::ListItemsArgs),
+    List(stock::ListItemsArgs),
 }
 
 /// Says what is wrong with an answer.
@@ -342,10 +359,14 @@ impl CtlCommand {
             Self::Stock(StockCommand::Get(ask)) => Ok(ask.request()),
             Self::Stock(StockCommand::List(ask)) => Ok(ask.request()),
             Self::Units(ask) => ask.request(),
+            Self::Pools(ask) => Ok(ask.request()),
             Self::Available(ask) => Ok(ask.request()),
             Self::Pause(ask) => ask.request(true),
             Self::Resume(ask) => ask.request(false),
             Self::Sale(ask) => Ok(ask.request()),
+            Self::Limits(ask) => ask.request(),
+            Self::Gate(ask) => Ok(ask.request()),
+            Self::Sinks(ask) => Ok(ask.request()),
             Self::Events(_) => Err("events are not a single request".to_owned()),
         }
     }

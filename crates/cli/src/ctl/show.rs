@@ -8,7 +8,7 @@ use std::fmt::Write;
 use stockhold_api::wire::SeatMap;
 use stockhold_domain::Label;
 
-const RESERVATION: [(&str, &str); 21] = [
+const RESERVATION: [(&str, &str); 22] = [
     ("owner", "owner_id"),
     ("created", "created_at"),
     ("expires", "expires_at"),
@@ -26,19 +26,21 @@ const RESERVATION: [(&str, &str); 21] = [
     ("replaced by", "replaced_by"),
     ("version", "version"),
     ("channel", "channel"),
+    ("pool", "pool"),
     ("customer", "customer_id"),
     ("session", "session_id"),
     ("metadata", "metadata"),
     ("units", "quantity"),
 ];
 
-const LINES: [Column; 9] = [
+const LINES: [Column; 10] = [
     Column("SKU", "sku"),
     Column("LOCATION", "location"),
     Column("UNITS", "quantity"),
     Column("ASKED FOR", "requested_quantity"),
     Column("FULFILLED", "fulfilled_quantity"),
     Column("RETURNED", "returned_quantity"),
+    Column("FROM POOL", "pool_quantity"),
     Column("BACKORDERED", "backordered_quantity"),
     Column("PROMISED", "promised_at"),
     Column("SEQUENCE", "sequence"),
@@ -53,7 +55,7 @@ const RESERVATIONS: [Column; 6] = [
     Column("ORDER", "order_id"),
 ];
 
-const ITEM: [(&str, &str); 25] = [
+const ITEM: [(&str, &str); 27] = [
     ("location", "location"),
     ("mode", "mode"),
     ("total units", "total_units"),
@@ -63,6 +65,7 @@ const ITEM: [(&str, &str); 25] = [
     ("held", "held_units"),
     ("under payment", "held_under_payment"),
     ("safety stock", "safety_stock"),
+    ("set aside", "set_aside"),
     ("oversell allowance", "oversell_allowance"),
     ("backordered", "backordered"),
     ("available", "available"),
@@ -75,6 +78,7 @@ const ITEM: [(&str, &str); 25] = [
     ("sale starts", "sale_starts_at"),
     ("sale ends", "sale_ends_at"),
     ("incoming", "incoming"),
+    ("gated", "gated"),
     ("sequence", "sequence"),
     ("version", "version"),
     ("updated", "updated_at"),
@@ -266,7 +270,7 @@ pub(super) fn seat_map(value: &Value) -> String {
 }
 
 /// Further fields of events, in the order in which they are shown.
-const FIELDS_OF_AN_EVENT: [&str; 17] = [
+const FIELDS_OF_AN_EVENT: [&str; 18] = [
     "scope",
     "sku",
     "location",
@@ -281,6 +285,7 @@ const FIELDS_OF_AN_EVENT: [&str; 17] = [
     "replaces",
     "replaced_by",
     "to",
+    "limits_overridden",
     "key_id",
     "principal",
     "rolled_from",
@@ -317,6 +322,14 @@ pub(super) fn event(value: &Value) -> String {
             let _ = write!(out, "  ({units})");
         }
     }
+    if value["limit"].is_object() {
+        let _ = write!(out, "  limit={}", text(&value["limit"]["limit_id"]));
+    }
+    // An event of a reservation names the pool, and an event of a pool has all of it.
+    let pool = if value["pool"].is_object() { &value["pool"]["pool"] } else { &value["pool"] };
+    if !pool.is_null() {
+        let _ = write!(out, "  pool={}", text(pool));
+    }
     for name in FIELDS_OF_AN_EVENT {
         if !value[name].is_null() {
             let _ = write!(out, "  {name}={}", field(name));
@@ -351,7 +364,7 @@ fn ids(units: &Value, most: usize) -> String {
 }
 
 /// A page, and how to see the next one.
-fn list(value: &Value, columns: &[Column]) -> String {
+pub(super) fn list(value: &Value, columns: &[Column]) -> String {
     let mut out = table(columns, &entries(&value["data"]));
     if value["has_more"] == Value::Bool(true) {
         // Writing to a String does not fail.
@@ -360,11 +373,11 @@ fn list(value: &Value, columns: &[Column]) -> String {
     out
 }
 
-fn entries(list: &Value) -> Vec<&Value> {
+pub(super) fn entries(list: &Value) -> Vec<&Value> {
     list.as_array().map(|list| list.iter().collect()).unwrap_or_default()
 }
 
-fn fields(value: &Value, fields: &[(&str, &str)]) -> String {
+pub(super) fn fields(value: &Value, fields: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (title, name) in fields {
         if !value[*name].is_null() {
@@ -374,7 +387,7 @@ fn fields(value: &Value, fields: &[(&str, &str)]) -> String {
     out
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => printable(text),
         Value::Null => String::new(),

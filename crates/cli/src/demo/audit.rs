@@ -10,6 +10,12 @@ pub(super) struct AuditCheck {
     pub(super) says: String,
 }
 
+impl AuditCheck {
+    pub(super) fn print(&self) {
+        println!("           {} {}", if self.right { "ok   " } else { "WRONG" }, self.says);
+    }
+}
+
 /// Compares. Every hold must have ended.
 pub(super) async fn audit(sale: &DemoSale, units: u64) -> Result<Vec<AuditCheck>, CallError> {
     let item = sale.item().await?;

@@ -1,6 +1,7 @@
 //! `stockhold demo`: a sale with many buyers, described line by line as it happens, and audited.
 
 mod audit;
+mod gate;
 mod sale;
 mod seats;
 mod server_process;
@@ -36,14 +37,14 @@ const BUYERS: u32 = 100_000;
 
 #[derive(clap::Args)]
 pub(super) struct DemoArgs {
-    /// Buyers that send requests at once
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
-    buyers: u32,
-    /// Units for sale
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
-    units: u32,
+    /// Buyers that send requests at once [default: 1000; with --gate 100000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
+    buyers: Option<u32>,
+    /// Units for sale [default: 100; with --gate 1000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(BUYERS)))]
+    units: Option<u32>,
     /// Seed of the buyers' behavior
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "gate")]
     seed: u64,
     /// Do not kill the server
     #[arg(long)]
@@ -51,6 +52,20 @@ pub(super) struct DemoArgs {
     /// Sell the seats of a small hall instead. Groups want adjacent seats, and the seat map is drawn as it fills
     #[arg(long, conflicts_with_all = ["buyers", "units", "no_kill"])]
     seats: bool,
+    /// Sell behind a gate instead: two servers over a PostgreSQL and a Redis of the demo's own. Redis is flushed and a server is killed
+    /// in the middle of the sale. Needs both to be installed
+    #[arg(long, conflicts_with_all = ["seats", "no_kill"])]
+    gate: bool,
+}
+
+impl DemoArgs {
+    fn buyers(&self) -> u32 {
+        self.buyers.unwrap_or(if self.gate { 100_000 } else { 1_000 })
+    }
+
+    fn units(&self) -> u32 {
+        self.units.unwrap_or(if self.gate { 1_000 } else { 100 })
+    }
 }
 
 /// Runs the sale and says by its exit code whether the audit is right.
@@ -61,7 +76,15 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
     };
     let told = LocalSet::new().block_on(&runtime, async {
         let story = SaleDemo { args, begun: Instant::now() };
-        let tell = async || if args.seats { seats::tell(args.seed).await } else { story.tell().await };
+        let tell = async || {
+            if args.seats {
+                seats::tell(args.seed).await
+            } else if args.gate {
+                gate::tell(args.buyers(), args.units(), story.begun).await
+            } else {
+                story.tell().await
+            }
+        };
         tokio::select! {
             told = tell() => told,
             _ = tokio::signal::ctrl_c() => Err(CallError::Unexpected("interrupted; the server has been ended".to_owned())),
@@ -77,6 +100,11 @@ pub(super) fn run(args: &DemoArgs) -> ExitCode {
     }
 }
 
+/// Prints what happened, with the time since the beginning.
+fn say(begun: Instant, what: impl std::fmt::Display) {
+    println!("{:7.2} s  {what}", begun.elapsed().as_secs_f64());
+}
+
 struct SaleDemo<'a> {
     args: &'a DemoArgs,
     begun: Instant,
@@ -84,13 +112,13 @@ struct SaleDemo<'a> {
 
 impl SaleDemo<'_> {
     fn say(&self, what: impl std::fmt::Display) {
-        println!("{:7.2} s  {what}", self.begun.elapsed().as_secs_f64());
+        say(self.begun, what);
     }
 
     async fn tell(&self) -> Result<bool, CallError> {
         let dir = tempfile::tempdir()
             .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
-        let mut server = ServerProcess::start(dir.path()).await?;
+        let mut server = ServerProcess::start(dir.path(), &[]).await?;
         self.say(format_args!(
             "started a server: {} (process {}), data in {}",
             server.url(),
@@ -101,12 +129,12 @@ impl SaleDemo<'_> {
             RetryClient::without_key(&server.url(), PATIENCE, Box::new(|_| {}))?,
             self.args.seed,
         );
-        let stock = Stock { total_units: Some(self.args.units.into()), ..Stock::default() };
+        let stock = Stock { total_units: Some(self.args.units().into()), ..Stock::default() };
         let at = At { sku: SKU, location: Some(LOCATION) };
         sale.caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
         self.say(format_args!(
             "{} units of {SKU:?} are for sale; a hold lasts {HOLD_SECONDS} s",
-            self.args.units
+            self.args.units()
         ));
 
         let (held, refused) = self.rush(&sale).await?;
@@ -114,10 +142,10 @@ impl SaleDemo<'_> {
         self.late(&sale, &refused).await?;
         self.end(&sale).await?;
 
-        let checks = audit::audit(&sale, self.args.units.into()).await?;
+        let checks = audit::audit(&sale, self.args.units().into()).await?;
         self.say("audit:");
         for check in &checks {
-            println!("           {} {}", if check.right { "ok   " } else { "WRONG" }, check.says);
+            check.print();
         }
         let right = checks.iter().all(|check| check.right);
         self.say(if right {
@@ -135,7 +163,7 @@ impl SaleDemo<'_> {
     ) -> Result<(Vec<(u32, stockhold_domain::ReservationId)>, Vec<u32>), CallError> {
         let begun = Instant::now();
         let mut buyers = JoinSet::new();
-        for buyer in 0..self.args.buyers {
+        for buyer in 0..self.args.buyers() {
             let sale = Rc::clone(sale);
             buyers.spawn_local(async move { (buyer, sale.reserve(buyer).await) });
         }
@@ -149,7 +177,7 @@ impl SaleDemo<'_> {
         }
         self.say(format_args!(
             "{} buyers reserve at once: {} hold a unit, {} get \"sold out\" ({} ms for all)",
-            self.args.buyers,
+            self.args.buyers(),
             held.len(),
             refused.len(),
             begun.elapsed().as_millis()
@@ -228,7 +256,7 @@ impl SaleDemo<'_> {
 
     /// Buyers without a unit try again, for units that came back.
     async fn late(&self, sale: &Rc<DemoSale>, refused: &[u32]) -> Result<(), CallError> {
-        let left = u64::from(self.args.units).saturating_sub(sale.sold.get());
+        let left = u64::from(self.args.units()).saturating_sub(sale.sold.get());
         let coming = usize::try_from(left.saturating_mul(2)).unwrap_or(usize::MAX).min(refused.len());
         self.say(format_args!("{coming} buyers without a unit try again; {left} units are not sold yet"));
         let mut buyers = JoinSet::new();

@@ -55,7 +55,7 @@ struct SeatSale {
 pub(super) async fn tell(seed: u64) -> Result<bool, CallError> {
     let dir = tempfile::tempdir()
         .map_err(|error| CallError::Unexpected(format!("a temporary directory: {error}")))?;
-    let server = ServerProcess::start(dir.path()).await?;
+    let server = ServerProcess::start(dir.path(), &[]).await?;
     let caller = RetryClient::without_key(&server.url(), PATIENCE, Box::new(|_| {}))?;
     let seats = open(&caller).await?;
     println!("{seats} seats in {} sections; groups of up to {GROUP} want to sit together", HALL.len());

@@ -31,6 +31,8 @@ const SHOWN_LINES: usize = 5;
 /// A server that the demo starts, kills and starts again.
 pub(super) struct ServerProcess {
     dir: PathBuf,
+    /// Environment variables. Without any, the data is in the directory.
+    variables: Vec<(String, String)>,
     ports: [u16; 2],
     child: Child,
 }
@@ -38,11 +40,16 @@ pub(super) struct ServerProcess {
 impl ServerProcess {
     /// Starts a server with its data below `dir`, and waits until it serves. Somebody may take a port between its
     /// choice and the server's start: then it is tried on others.
-    pub(super) async fn start(dir: &Path) -> Result<Self, CallError> {
+    pub(super) async fn start(dir: &Path, variables: &[(String, String)]) -> Result<Self, CallError> {
         let mut tries = 1;
         loop {
             let ports = free_ports(tries)?;
-            let mut server = Self { dir: dir.to_owned(), ports, child: spawn(dir, ports)? };
+            let mut server = Self {
+                dir: dir.to_owned(),
+                variables: variables.to_vec(),
+                ports,
+                child: spawn(dir, variables, ports)?,
+            };
             match server.ready().await {
                 Err(_) if tries < STARTS => tries += 1,
                 ready => return ready.map(|()| server),
@@ -53,7 +60,7 @@ impl ServerProcess {
     /// Starts it again on the same ports and data.
     pub(super) async fn restart(&mut self) -> Result<(), CallError> {
         self.kill()?;
-        self.child = spawn(&self.dir, self.ports)?;
+        self.child = spawn(&self.dir, &self.variables, self.ports)?;
         self.ready().await
     }
 
@@ -107,24 +114,26 @@ fn log_file(dir: &Path) -> PathBuf {
     dir.join("server.log")
 }
 
-/// The child sees neither a configuration file nor variables: the demo is the same everywhere.
-fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Result<Child, CallError> {
+/// The child sees neither a configuration file nor other variables: the demo is the same everywhere.
+fn spawn(dir: &Path, variables: &[(String, String)], [api, admin]: [u16; 2]) -> Result<Child, CallError> {
     let failed = |error: std::io::Error| CallError::Unexpected(format!("starting a server: {error}"));
     let exe = std::env::current_exe().map_err(failed)?;
     let log = File::options().create(true).append(true).open(log_file(dir)).map_err(failed)?;
     let mut command = Command::new(exe);
+    command.arg("serve");
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with(config::PREFIX) {
             command.env_remove(name);
         }
     }
+    if variables.is_empty() {
+        // A laptop's full disk should not stop a demo that needs next to nothing.
+        command.args(["--data-dir=data", "--free-space-floor-mib=0"]);
+    }
     command
-        .arg("serve")
         .arg(format!("--listen=127.0.0.1:{api}"))
         .arg(format!("--admin-listen=127.0.0.1:{admin}"))
-        .arg("--data-dir=data")
-        // A laptop's full disk should not stop a demo that needs next to nothing.
-        .arg("--free-space-floor-mib=0")
+        .envs(variables.iter().cloned())
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -134,7 +143,7 @@ fn spawn(dir: &Path, [api, admin]: [u16; 2]) -> Result<Child, CallError> {
 }
 
 /// Two free ports. The search starts at a number that differs between processes.
-fn free_ports(tries: u32) -> Result<[u16; 2], CallError> {
+pub(super) fn free_ports(tries: u32) -> Result<[u16; 2], CallError> {
     let range = PORTS.end - PORTS.start;
     let apart = std::process::id().wrapping_add(tries).wrapping_mul(APART) % u32::from(range);
     let begin = u16::try_from(apart).unwrap_or(0);

@@ -39,11 +39,13 @@ impl CsvColumns {
             "incoming",
             "backordered",
             "available_now",
+            "set_aside",
+            "gated",
         ],
         lines: &[],
     };
 
-    /// `import --units` reads the first six.
+    /// `import --units` reads the first six, and the pool.
     pub(super) const UNITS: Self = Self {
         own: &[
             "unit_id",
@@ -55,7 +57,31 @@ impl CsvColumns {
             "status",
             "reservation_id",
             "version",
+            "pool",
         ],
+        lines: &[],
+    };
+
+    pub(super) const POOLS: Self = Self {
+        own: &[
+            "sku",
+            "location",
+            "mode",
+            "pool",
+            "allocated",
+            "held",
+            "sold",
+            "free",
+            "fallback",
+            "releases_at",
+            "idle_release_seconds",
+            "released_at",
+        ],
+        lines: &[],
+    };
+
+    pub(super) const LIMITS: Self = Self {
+        own: &["limit_id", "items", "channels", "per", "limit", "counts", "generation", "version"],
         lines: &[],
     };
 
@@ -80,6 +106,7 @@ impl CsvColumns {
             "merged_into",
             "replaces",
             "replaced_by",
+            "pool",
         ],
         lines: &[
             "sku",
@@ -92,6 +119,7 @@ impl CsvColumns {
             "fulfilled_quantity",
             "backordered_quantity",
             "promised_at",
+            "pool_quantity",
         ],
     };
 
@@ -129,6 +157,7 @@ impl CsvColumns {
             "held_under_payment",
             "backordered_quantity",
             "promised_at",
+            "pool_quantity",
         ],
     };
 
@@ -172,7 +201,7 @@ mod tests {
         let rows = CsvColumns::RESERVATIONS.rows(entry).unwrap();
         let width = CsvColumns::RESERVATIONS.header().count();
         assert!(rows.iter().all(|row| row.len() == width && row[0] == "r"));
-        assert_eq!((rows[0][19].as_str(), rows[1][19].as_str()), ("a", "b"));
+        assert_eq!((rows[0][20].as_str(), rows[1][20].as_str()), ("a", "b"));
         let rows = CsvColumns::ITEMS.rows(r#"{"sku":"a","metadata":{"x":1},"paused":false}"#).unwrap();
         assert_eq!((rows.len(), rows[0][0].as_str(), rows[0][7].as_str()), (1, "a", "{\"x\":1}"));
     }

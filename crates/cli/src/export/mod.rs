@@ -1,4 +1,4 @@
-//! `stockhold export`: writes items, units, reservations and events of a running server to a file, page by page through its API.
+//! `stockhold export`: writes items, units, pools, limits, reservations and events of a running server to a file, page by page through its API.
 //!
 //! Memory holds one page. JSON lines have everything that the server answers; CSV has the columns of `columns`.
 
@@ -57,6 +57,19 @@ enum ExportCommand {
         /// Only units of this section
         #[arg(long)]
         section: Option<String>,
+        #[command(flatten)]
+        how: OutputArgs,
+    },
+    /// Pools of items, in the order of their items. `import --pools` reads the JSON lines
+    Pools {
+        /// Only pools of items at this location
+        #[arg(long)]
+        location: Option<String>,
+        #[command(flatten)]
+        how: OutputArgs,
+    },
+    /// Limits, in the order of their ids. `import --limits` reads the JSON lines
+    Limits {
         #[command(flatten)]
         how: OutputArgs,
     },
@@ -152,6 +165,11 @@ impl ExportCommand {
                 let list = list.filtered("status", status.as_ref()).filtered("section", section.as_ref());
                 (list, CsvColumns::UNITS, how)
             }
+            Self::Pools { location, how } => {
+                let list = ListQuery::new("/v1/inventory", CURSOR_PARAMETER).of_pools();
+                (list.filtered("location", location.as_ref()), CsvColumns::POOLS, how)
+            }
+            Self::Limits { how } => (ListQuery::new("/v1/limits", CURSOR_PARAMETER), CsvColumns::LIMITS, how),
             Self::Reservations { owner, sku, location, status, how } => {
                 let list = ListQuery::new("/v1/reservations", CURSOR_PARAMETER);
                 let list = list.filtered("owner_id", owner.as_ref()).filtered("sku", sku.as_ref());

@@ -253,7 +253,7 @@ async fn set(caller: &RetryClient, row: &ItemRow, sold: Option<u64>) -> Result<(
 }
 
 /// Whether a refusal is the row's fault, so that the import continues without it.
-fn is_about_the_row(problem: &Problem) -> bool {
+pub(super) fn is_about_the_row(problem: &Problem) -> bool {
     matches!(problem.status, 400 | 409 | 412 | 413 | 422)
 }
 

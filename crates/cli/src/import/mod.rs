@@ -1,15 +1,18 @@
-//! `stockhold import`: items from a file into a running server, through its API.
+//! `stockhold import`: items, units, pools and limits from a file into a running server, through its API.
 //!
 //! Memory holds only the rows whose requests are not answered yet, so that it does not grow with the file. Two rows of one item are
 //! applied in their order; rows of different items in any order.
 
 mod apply;
 mod csv_records;
+mod json_lines;
 mod prediction;
+mod report;
 mod row;
 mod source;
 mod state;
 mod strict_json;
+mod terms;
 mod units;
 
 pub(super) use source::FileFormat;
@@ -20,8 +23,8 @@ use super::server::{self, ServerArgs};
 use apply::{ApplyOptions, ExistingItems, RowOutcome, StockMeaning};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use report::{ImportReport, per_second};
 use row::{ItemField, ItemRow, RowError};
-use serde::Serialize;
 use source::{ItemSource, ReadOptions};
 use state::{ImportCounts, ImportState};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -45,17 +48,25 @@ const MOST_CONNECTIONS: usize = 256;
 const STATE_SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bad rows that the report repeats.
 const REPORTED: usize = 1_000;
+/// The flags of files whose rows are not items.
+const OTHER_ROWS: [&str; 3] = ["units", "pools", "limits"];
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct ImportArgs {
-    /// File of items; - for standard input
+    /// File of items, units, pools or limits; - for standard input
     file: PathBuf,
     #[command(flatten)]
     server: ServerArgs,
-    /// The rows are units of this item: unit_id, section, row, number, position and attributes (a JSON object)
+    /// The rows are units of this item: unit_id, section, row, number, position, attributes (a JSON object) and pool
     #[arg(long, value_name = "SKU")]
     units: Option<String>,
+    /// The rows are pools of items, as `export pools` writes them: JSON lines
+    #[arg(long, conflicts_with = "units")]
+    pools: bool,
+    /// The rows are limits, as `export limits` writes them: JSON lines
+    #[arg(long, conflicts_with_all = ["units", "pools", "stock"])]
+    limits: bool,
     /// Format of the file [default: by its name: .csv, .jsonl or .ndjson]
     #[arg(long)]
     format: Option<FileFormat>,
@@ -63,7 +74,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
     /// The column of a field, like total_units=Qty. Repeat it for more fields
-    #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with = "units")]
+    #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with_all = OTHER_ROWS)]
     column: Vec<(ItemField, String)>,
     /// A column to ignore. Repeat it for more columns
     #[arg(long, value_name = "NAME")]
@@ -72,11 +83,12 @@ pub(super) struct ImportArgs {
     #[arg(long, default_value = Label::DEFAULT_LOCATION)]
     location: String,
     /// What total_units counts. total: units that exist, including sold ones. unsold: units that are not sold; units that are
-    /// sold here are added, and confirmed_sold of the row is subtracted
+    /// sold here are added, and confirmed_sold of the row is subtracted. With --pools, it says what allocated counts: with unsold,
+    /// sold of the row is subtracted
     #[arg(long, default_value = "total", conflicts_with = "units")]
     stock: StockMeaning,
     /// What to do with existing items. update: set what the row names. keep: leave them unchanged
-    #[arg(long, default_value = "update", conflicts_with = "units")]
+    #[arg(long, default_value = "update", conflicts_with_all = OTHER_ROWS)]
     existing: ExistingItems,
     /// Change nothing: check every row, and report what would happen
     #[arg(long)]
@@ -85,19 +97,19 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_errors: u64,
     /// Begin with this line of the file
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["restart", "units"])]
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["restart", "units", "pools", "limits"])]
     from_line: Option<u64>,
     /// Begin with the first row, even if an earlier run was interrupted
     #[arg(long)]
     restart: bool,
     /// File for the progress [default: FILE.stockhold-import]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_state", "units"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_state", "units", "pools", "limits"])]
     state: Option<PathBuf>,
     /// Keep no progress: an interrupted run begins with the first row again
     #[arg(long)]
     no_state: bool,
     /// Requests at once
-    #[arg(long, value_name = "N", default_value_t = 32, conflicts_with = "units")]
+    #[arg(long, value_name = "N", default_value_t = 32, conflicts_with_all = OTHER_ROWS)]
     connections: usize,
     /// How long to wait for a server that does not answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -122,29 +134,6 @@ fn renaming(text: &str) -> Result<(ItemField, String), String> {
     Ok((field, name.to_owned()))
 }
 
-/// The report of an import. Field names are part of the interface.
-#[derive(Debug, Serialize)]
-struct ImportReport {
-    file: String,
-    dry_run: bool,
-    /// Whether the end of the file was reached.
-    finished: bool,
-    /// The last line of an earlier run.
-    resumed_after_line: u64,
-    /// The line up to which every row is decided.
-    last_line: u64,
-    rows: u64,
-    #[serde(flatten)]
-    counts: ImportCounts,
-    /// Rows whose items are paused in the system that the file comes from.
-    paused_elsewhere: u64,
-    /// Rows whose SKU begins or ends with a blank. The blank belongs to the SKU.
-    blank_ended_skus: u64,
-    seconds: f64,
-    rows_per_second: f64,
-    errors: Vec<RowError>,
-}
-
 /// Why an import stopped before the end of its file.
 enum StopReason {
     TooManyErrors,
@@ -153,10 +142,25 @@ enum StopReason {
     Server(CallError),
 }
 
+impl StopReason {
+    /// The exit code, and what it says.
+    fn explain(&self, args: &ImportArgs, url: &str) -> (u8, String) {
+        match self {
+            Self::TooManyErrors => (exit::FAILED, too_many(args.max_errors)),
+            Self::Interrupted => (exit::FAILED, "stopped by an interrupt".to_owned()),
+            Self::File(why) => (exit::USAGE, format!("{}: {why}", args.file.display())),
+            Self::Server(failed) => (server::exit_code(failed), server::explain(url, failed)),
+        }
+    }
+}
+
 /// Imports and reports. The exit code says whether every row is imported.
 pub(super) fn run(args: &ImportArgs) -> ExitCode {
     if let Some(sku) = &args.units {
         return units::run(args, sku);
+    }
+    if args.pools || args.limits {
+        return terms::run(args);
     }
     let prepared = args.check().and_then(|format| Ok((format, args.server.url()?)));
     let (format, url) = match prepared {
@@ -507,12 +511,7 @@ impl ItemImport<'_> {
         let Some(cut) = cut else {
             return ExitCode::from(if counts.bad > 0 { exit::PARTLY } else { exit::DONE });
         };
-        let (code, why) = match cut {
-            StopReason::TooManyErrors => (exit::FAILED, too_many(self.args.max_errors)),
-            StopReason::Interrupted => (exit::FAILED, "stopped by an interrupt".to_owned()),
-            StopReason::File(why) => (exit::USAGE, format!("{}: {why}", self.args.file.display())),
-            StopReason::Server(failed) => (server::exit_code(&failed), server::explain(url, &failed)),
-        };
+        let (code, why) = cut.explain(self.args, url);
         exit::because(code, format!("{why}\n{}", self.advice()))
     }
 
@@ -534,46 +533,7 @@ impl ItemImport<'_> {
     }
 }
 
-impl ImportReport {
-    fn tell(&self) {
-        let ImportCounts { created, updated, kept, bad } = self.counts;
-        let rows = counted(self.rows, "row", "rows");
-        if self.dry_run {
-            println!(
-                "{rows}: {created} would create an item, {updated} would change one, {kept} would change nothing, {bad} \
-                 can't be used"
-            );
-            println!("nothing was changed (--dry-run)");
-        } else {
-            println!(
-                "{rows}: {} created, {updated} set, {kept} left as {}, {} left out",
-                counted(created, "item", "items"),
-                if kept == 1 { "it was" } else { "they were" },
-                counted(bad, "row", "rows")
-            );
-        }
-        println!("{:.2} s, {:.0} rows/s", self.seconds, self.rows_per_second);
-        if self.blank_ended_skus > 0 {
-            println!(
-                "{} with a blank, which belongs to the SKU",
-                counted(self.blank_ended_skus, "SKU begins or ends", "SKUs begin or end")
-            );
-        }
-        if self.paused_elsewhere > 0 {
-            println!(
-                "{} paused in the file; import does not pause sales: use `stockhold ctl pause`",
-                counted(self.paused_elsewhere, "item was", "items were")
-            );
-        }
-    }
-}
-
 /// The error of too many bad rows.
 fn too_many(most: u64) -> String {
     format!("stopped: more than --max-errors {most} {} bad", if most == 1 { "row is" } else { "rows are" })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate")]
-fn per_second(rows: u64, took: Duration) -> f64 {
-    rows as f64 / took.as_secs_f64().max(f64::EPSILON)
 }

@@ -26,6 +26,7 @@ pub(super) enum ItemField {
     MaxHold,
     MaxPayment,
     OversellAllowance,
+    Gated,
     SaleStartsAt,
     SaleEndsAt,
     Incoming,
@@ -42,8 +43,8 @@ impl ItemField {
     /// The fields that `--column` accepts.
     pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, on_hand, fulfilled_units_seen, \
                                                safety_stock, default_ttl_seconds, max_hold_seconds, \
-                                               max_payment_seconds, oversell_allowance, sale_starts_at, \
-                                               sale_ends_at, incoming, metadata, confirmed_sold";
+                                               max_payment_seconds, oversell_allowance, gated, \
+                                               sale_starts_at, sale_ends_at, incoming, metadata, confirmed_sold";
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -58,6 +59,7 @@ impl ItemField {
             "max_hold_seconds" => Self::MaxHold,
             "max_payment_seconds" => Self::MaxPayment,
             "oversell_allowance" => Self::OversellAllowance,
+            "gated" => Self::Gated,
             "sale_starts_at" => Self::SaleStartsAt,
             "sale_ends_at" => Self::SaleEndsAt,
             "incoming" => Self::Incoming,
@@ -67,6 +69,7 @@ impl ItemField {
             "available"
             | "available_now"
             | "backordered"
+            | "set_aside"
             | "held_units"
             | "held_under_payment"
             | "fulfilled_units"
@@ -93,6 +96,7 @@ impl ItemField {
             Self::MaxHold => "max_hold_seconds",
             Self::MaxPayment => "max_payment_seconds",
             Self::OversellAllowance => "oversell_allowance",
+            Self::Gated => "gated",
             Self::SaleStartsAt => "sale_starts_at",
             Self::SaleEndsAt => "sale_ends_at",
             Self::Incoming => "incoming",
@@ -183,6 +187,7 @@ impl RowBuilder {
                 | ItemField::SaleStartsAt
                 | ItemField::SaleEndsAt
                 | ItemField::Incoming
+                | ItemField::Gated
                 | ItemField::Metadata,
                 FieldValue::Json(Value::Null),
             ) => Value::Null,
@@ -203,6 +208,10 @@ impl RowBuilder {
             (ItemField::Metadata, FieldValue::Text(text)) => {
                 let read = serde_json::from_str(text).map(|StrictJson(value)| value);
                 read.map_err(|error| format!("must be a JSON object: {error}"))?
+            }
+            (ItemField::Gated, FieldValue::Text(text)) => {
+                let read = text.trim().parse().map(Value::Bool);
+                read.map_err(|_| format!("must be true or false, found {text:?}"))?
             }
             (ItemField::Paused, FieldValue::Text(text)) => Value::Bool(matches!(text, "true" | "yes" | "1")),
             (_, FieldValue::Text(text)) => {

@@ -1,10 +1,10 @@
 //! Reads a file of items row by row. A row that can't be used becomes an error with its line and column. Nothing is dropped and nothing
 //! is guessed.
 
-use super::csv_records::{BUFFER, BoundedReader, CsvRecords, ReadMeter, input};
+use super::csv_records::{CsvRecords, ReadMeter, input};
+use super::json_lines::JsonLines;
 use super::row::{FieldValue, ItemField, ItemRow, RowBuilder, RowError};
-use super::strict_json::StrictJson;
-use std::io::{BufRead, BufReader};
+use serde_json::{Map, Value};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -60,7 +60,7 @@ pub(super) struct ItemSource<'a> {
 
 enum RowReader {
     Csv(CsvRecords<ItemField>),
-    Jsonl { reader: BufReader<BoundedReader>, line: u64 },
+    Jsonl(JsonLines),
 }
 
 impl<'a> ItemSource<'a> {
@@ -68,10 +68,7 @@ impl<'a> ItemSource<'a> {
     pub(super) fn open(path: &Path, reading: &'a ReadOptions<'a>) -> Result<Self, String> {
         let (input, meter) = (input(path)?, Rc::<ReadMeter>::default());
         let rows = match reading.format {
-            FileFormat::Jsonl => {
-                let input = BoundedReader { input, meter: Rc::clone(&meter), lines: None };
-                RowReader::Jsonl { reader: BufReader::with_capacity(BUFFER, input), line: 0 }
-            }
+            FileFormat::Jsonl => RowReader::Jsonl(JsonLines::open(input, Rc::clone(&meter))),
             FileFormat::Csv => {
                 RowReader::Csv(CsvRecords::open(input, Rc::clone(&meter), reading.delimiter, |names| {
                     columns(names, reading)
@@ -96,29 +93,10 @@ impl<'a> ItemSource<'a> {
                 let draft = records.next(RowBuilder::new, put)?;
                 Ok(draft.map(|draft| draft.and_then(|draft| draft.row(self.reading))))
             }
-            RowReader::Jsonl { reader, line } => loop {
-                self.meter.next_row();
-                let mut text = Vec::new();
-                let read = reader.read_until(b'\n', &mut text);
-                let read = read.map_err(|error| format!("line {}: {error}", *line + 1))?;
-                if read == 0 {
-                    return Ok(None);
-                }
-                *line += 1;
-                if *line == 1 && text.starts_with("\u{feff}".as_bytes()) {
-                    text.drain(..3);
-                }
-                let text = text.trim_ascii();
-                if text.contains(&b'\r') {
-                    return Err(format!(
-                        "line {line} has carriage returns inside: lines must end with newlines, as after \
-                         `tr '\\r' '\\n'`"
-                    ));
-                }
-                if !text.is_empty() {
-                    return Ok(Some(json_row(text, *line, self.reading)));
-                }
-            },
+            RowReader::Jsonl(lines) => {
+                let row = lines.next()?;
+                Ok(row.map(|row| row.and_then(|(line, object)| json_row(object, line, self.reading))))
+            }
         }
     }
 }
@@ -189,14 +167,8 @@ fn field_of(name: &str, reading: &ReadOptions<'_>) -> Result<ItemField, String> 
     })
 }
 
-fn json_row(text: &[u8], line: u64, reading: &ReadOptions<'_>) -> Result<ItemRow, RowError> {
+fn json_row(object: Map<String, Value>, line: u64, reading: &ReadOptions<'_>) -> Result<ItemRow, RowError> {
     let bad = |column: &str, what: String| RowError { line, column: column.to_owned(), what };
-    let read = serde_json::from_slice(text);
-    let StrictJson(value) =
-        read.map_err(|error| bad("", format!("must be one JSON object: {error} (counted within the line)")))?;
-    let serde_json::Value::Object(object) = value else {
-        return Err(bad("", format!("must be one JSON object, found {value}")));
-    };
     let mut draft = RowBuilder::new(line);
     for (name, value) in object {
         let field = field_of(&name, reading).map_err(|why| bad(&name, why))?;

@@ -11,6 +11,7 @@ use crate::plural::counted;
 use crate::server;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,7 +23,9 @@ use stockhold_domain::Label;
 /// Units in one request.
 pub(super) const UNITS_PER_REQUEST: usize = 1_000;
 /// Columns of a file. The first one is required.
-const COLUMNS: [&str; 6] = ["unit_id", "section", "row", "number", "position", "attributes"];
+const COLUMNS: [&str; 7] = ["unit_id", "section", "row", "number", "position", "attributes", POOL];
+/// The column of the pool that a unit is put into.
+const POOL: &str = "pool";
 /// Columns of an export that are ignored: the status of a unit.
 const EXPORTED: [&str; 3] = ["status", "reservation_id", "version"];
 
@@ -35,6 +38,8 @@ struct UnitsReport {
     rows: u64,
     added: u64,
     unchanged: u64,
+    /// Units that are in the pools that their rows name.
+    pooled: u64,
     bad: u64,
     seconds: f64,
     errors: Vec<RowError>,
@@ -87,7 +92,7 @@ fn check(args: &ImportArgs, sku: &str) -> Result<(), String> {
     if args.format.is_none_or(|format| format.name() == "csv") {
         return Ok(());
     }
-    Err("--units takes a CSV file with the columns unit_id, section, row, number, position and attributes; --format jsonl is \
+    Err("--units takes a CSV file with the columns unit_id, section, row, number, position, attributes and pool; --format jsonl is \
          for items"
         .to_owned())
 }
@@ -128,16 +133,35 @@ fn columns(names: &[String], args: &ImportArgs) -> Result<Vec<UnitColumn>, Strin
 struct UnitBuilder {
     line: u64,
     unit: Map<String, Value>,
+    pool: Option<String>,
+}
+
+/// A unit as the API takes it, and where it comes from and goes.
+struct UnitRow {
+    line: u64,
+    unit: Value,
+    pool: Option<String>,
+}
+
+impl UnitRow {
+    fn id(&self) -> &str {
+        self.unit["unit_id"].as_str().unwrap_or_default()
+    }
 }
 
 impl UnitBuilder {
     fn new(line: u64) -> Self {
-        Self { line, unit: Map::new() }
+        Self { line, unit: Map::new(), pool: None }
     }
 
     /// Adds one field. An empty field counts as missing.
     fn put(&mut self, column: UnitColumn, text: &str) -> Result<(), String> {
         let Some(column) = column.filter(|_| !text.is_empty()) else { return Ok(()) };
+        if column == POOL {
+            Label::check(text).map_err(|why| format!("{text:?} {why}"))?;
+            self.pool = Some(text.to_owned());
+            return Ok(());
+        }
         let value =
             match column {
                 "position" => json!(text.trim().parse::<u64>().map_err(|_| {
@@ -153,12 +177,12 @@ impl UnitBuilder {
         Ok(())
     }
 
-    /// The unit as the API takes it, with its line. The API's own decoder checks it.
-    fn unit(self, sku: &str) -> Result<(u64, Value), RowError> {
+    /// The unit as the API takes it. The API's own decoder checks it.
+    fn unit(self, sku: &str) -> Result<UnitRow, RowError> {
         let unit = Value::Object(self.unit);
         let body = json!({ "units": [unit] }).to_string();
         match stockhold_api::decode::add_units(&encoded(sku), None, body.as_bytes()) {
-            Ok(_) => Ok((self.line, unit)),
+            Ok(_) => Ok(UnitRow { line: self.line, unit, pool: self.pool }),
             Err(invalid) => {
                 let (pointer, what) =
                     invalid.errors.first().map_or(("", String::new()), |e| (&*e.pointer, e.detail.clone()));
@@ -227,15 +251,15 @@ impl UnitsImport<'_> {
     fn read(
         &mut self,
         records: &mut CsvRecords<UnitColumn>,
-        chunk: &mut Vec<(u64, Value)>,
+        chunk: &mut Vec<UnitRow>,
     ) -> Result<ChunkEnd, UnitsStopReason> {
         while chunk.len() < UNITS_PER_REQUEST {
             let draft = records.next(UnitBuilder::new, |draft, column, text| draft.put(*column, text));
             let Some(draft) = draft.map_err(UnitsStopReason::File)? else { return Ok(ChunkEnd::EndOfFile) };
             self.report.rows += 1;
             match draft.and_then(|draft| draft.unit(self.sku)) {
-                Ok((line, unit)) => match self.predict(line, &unit) {
-                    Ok(()) => chunk.push((line, unit)),
+                Ok(row) => match self.predict(row.line, &row.unit) {
+                    Ok(()) => chunk.push(row),
                     Err(bad) => self.bad(bad)?,
                 },
                 Err(bad) => self.bad(bad)?,
@@ -254,15 +278,15 @@ impl UnitsImport<'_> {
     }
 
     /// Sends units. A unit that the server refuses is reported and left out, and the others are sent again.
-    async fn send(&mut self, mut units: Vec<(u64, Value)>) -> Result<(), UnitsStopReason> {
+    async fn send(&mut self, mut units: Vec<UnitRow>) -> Result<(), UnitsStopReason> {
         let path = item_path(self.sku, &self.args.location, "/units");
         while !units.is_empty() && !self.args.dry_run {
-            let body = json!({ "units": units.iter().map(|(_, unit)| unit).collect::<Vec<_>>() });
+            let body = json!({ "units": units.iter().map(|row| &row.unit).collect::<Vec<_>>() });
             match self.caller.post::<UnitsAdded>(&path, &body).await {
                 Ok(answer) => {
                     self.report.added += answer.body.added;
                     self.report.unchanged += answer.body.unchanged;
-                    return Ok(());
+                    return self.put_into_pools(units).await;
                 }
                 Err(CallError::Refused(problem)) if problem.reason == Reason::UnknownItem.name() => {
                     let item = item_path(self.sku, &self.args.location, "");
@@ -278,10 +302,45 @@ impl UnitsImport<'_> {
                     else {
                         return Err(CallError::Refused(problem).into());
                     };
-                    let (line, _) = units.remove(number);
+                    let UnitRow { line, .. } = units.remove(number);
                     self.bad(RowError { line, column: "unit_id".to_owned(), what: error.detail.clone() })?;
                 }
                 Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts units into the pools that their rows name. A unit that can't change its pool is reported, and the others are sent again.
+    async fn put_into_pools(&mut self, units: Vec<UnitRow>) -> Result<(), UnitsStopReason> {
+        let mut pools: BTreeMap<String, Vec<UnitRow>> = BTreeMap::new();
+        for mut row in units {
+            if let Some(pool) = row.pool.take() {
+                pools.entry(pool).or_default().push(row);
+            }
+        }
+        for (pool, mut units) in pools {
+            let path = item_path(self.sku, &self.args.location, &format!("/pools/{}/units", encoded(&pool)));
+            while !units.is_empty() {
+                let body = json!({ "units": units.iter().map(UnitRow::id).collect::<Vec<_>>() });
+                let problem = match self.caller.send("PUT", &path, body.to_string().as_bytes()).await {
+                    Ok(_) => {
+                        self.report.pooled += units.len() as u64;
+                        break;
+                    }
+                    Err(CallError::Refused(problem)) if matches!(problem.status, 404 | 409) => problem,
+                    Err(other) => return Err(other.into()),
+                };
+                let named = problem.more.get("unit_id").and_then(Value::as_str);
+                // A refusal that names no unit is about the pool.
+                let refused = match units.iter().position(|row| named == Some(row.id())) {
+                    Some(place) => vec![units.remove(place)],
+                    None => std::mem::take(&mut units),
+                };
+                for UnitRow { line, .. } in refused {
+                    let what = format!("{}: {}", problem.reason, problem.detail);
+                    self.bad(RowError { line, column: POOL.to_owned(), what })?;
+                }
             }
         }
         Ok(())
@@ -297,7 +356,7 @@ impl UnitsImport<'_> {
     }
 
     fn end(&self, url: &str, cut: Option<UnitsStopReason>) -> ExitCode {
-        let UnitsReport { rows, added, unchanged, bad, seconds, .. } = &self.report;
+        let UnitsReport { rows, added, unchanged, pooled, bad, seconds, .. } = &self.report;
         if self.args.json {
             println!("{:#}", json!(self.report));
         } else {
@@ -308,7 +367,7 @@ impl UnitsImport<'_> {
                 );
             } else {
                 println!(
-                    "{rows}: {} added, {unchanged} unchanged, {} left out ({seconds:.2} s)",
+                    "{rows}: {} added, {unchanged} unchanged, {pooled} in pools, {} left out ({seconds:.2} s)",
                     counted(*added, "unit", "units"),
                     counted(*bad, "row", "rows")
                 );

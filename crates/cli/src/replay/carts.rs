@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::{
-    AmendedLine, Amendment, Confirmation, PaymentWindow, Problem, Recipient, RequestedLine, Reservation,
-    Shipment, Status,
+    AmendedLine, Amendment, Confirmation, MergeRequest, PaymentWindow, Problem, Recipient, RequestedLine,
+    Reservation, Shipment, Status,
 };
 use stockhold_domain::{Patch, ReservationId};
 
@@ -40,12 +40,6 @@ struct Cart {
 #[derive(Serialize)]
 struct SplitLines {
     lines: Vec<RequestedLine>,
-}
-
-/// The sources of a merge.
-#[derive(Serialize)]
-struct MergeSources {
-    from: [String; 1],
 }
 
 impl ReplayRun {
@@ -145,6 +139,7 @@ impl ReplayRun {
             owner_id: Some(customer.clone()),
             customer_id: Patch::Set(customer.clone()),
             session_id: Patch::Clear,
+            ..Recipient::default()
         };
         let body = Keyed { body: recipient, idempotency_key: self.key(&step.order, "transfer") };
         match self.change(RequestKind::Transfer, "POST", (cart, "/transfer"), &body).await? {
@@ -196,7 +191,7 @@ impl ReplayRun {
     async fn merge(&self, step: &ReplayStep, carts: &mut Vec<Cart>) -> Result<(), CallError> {
         let [cart, part] = carts.as_mut_slice() else { return Ok(()) };
         let body = Keyed {
-            body: MergeSources { from: [part.id.to_string()] },
+            body: MergeRequest { from: vec![part.id], ..MergeRequest::default() },
             idempotency_key: self.key(&step.order, "merge"),
         };
         match self.change(RequestKind::Merge, "POST", (cart, "/merge"), &body).await? {

@@ -1,4 +1,6 @@
-//! `stockhold archive`: writes old events and ended reservations of a database to JSON lines files, and removes them from the database.
+//! `stockhold archive`: writes old events to files, and removes them and the reservations that had ended by then from the store.
+
+mod embedded;
 
 use super::plural::counted;
 use crate::audit_errors::books_failed;
@@ -10,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::{EventType, encode};
-use stockhold_config::StorePlace;
 use stockhold_config::exit;
 use stockhold_config::sql_options;
+use stockhold_config::{Config, StorePlace};
 use stockhold_domain::Hold;
 use stockhold_sql::{ArchiveRequest, ArchiveSink, ArchiveSummary};
 use stockhold_store::EventRow;
@@ -30,7 +32,10 @@ pub(super) struct ArchiveArgs {
     /// Directory for the files. It is created if it does not exist
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Remove from the database what is written and synced
+    /// Let events of the embedded store leave although this sink has not got them. Repeat it for more sinks
+    #[arg(long, value_name = "SINK")]
+    ignore_sink: Vec<String>,
+    /// Remove from the store what is written and synced
     #[arg(long)]
     drop: bool,
     /// Print the report as JSON
@@ -54,22 +59,21 @@ fn age(text: &str) -> Result<Duration, String> {
 
 /// Archives and reports.
 pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
-    match archive(args) {
-        Ok(archived) => {
-            tell(args, &archived);
-            ExitCode::from(exit::DONE)
+    let archived = args.place.load().map_err(|error| (exit::USAGE, error)).and_then(|config| {
+        if config.store.is_embedded() {
+            embedded::run(args, &config)
+        } else {
+            archive(args, &config).map(|archived| tell(args, &archived))
         }
+    });
+    match archived {
+        Ok(()) => ExitCode::from(exit::DONE),
         Err((code, why)) => exit::because(code, why),
     }
 }
 
-fn archive(args: &ArchiveArgs) -> Result<ArchiveSummary, (u8, String)> {
-    let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
-    if config.store.is_embedded() {
-        let why = "archive is for databases: the embedded store keeps everything in one log. Give a database with --store";
-        return Err((exit::USAGE, why.to_owned()));
-    }
-    let options = sql_options(&config)?;
+fn archive(args: &ArchiveArgs, config: &Config) -> Result<ArchiveSummary, (u8, String)> {
+    let options = sql_options(config)?;
     // What is removed from the database exists only in these files.
     stockhold_embedded::create_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
@@ -80,7 +84,7 @@ fn archive(args: &ArchiveArgs) -> Result<ArchiveSummary, (u8, String)> {
         bar.tick();
     });
     bar.finish_and_clear();
-    done.map_err(|error| books_failed(&config, &error))
+    done.map_err(|error| books_failed(config, &error))
 }
 
 fn tell(args: &ArchiveArgs, archived: &ArchiveSummary) {
