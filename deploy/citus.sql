@@ -19,8 +19,8 @@ SELECT create_distributed_table('unit_counters', 'bucket', colocate_with => 'ite
 SELECT create_distributed_table('unit_sales', 'bucket', colocate_with => 'items');
 SELECT create_distributed_table('archived_items', 'bucket', colocate_with => 'items');
 
--- These tables stay on the coordinator: small ones that every batch reads, the one that numbers events, and the events, whose
--- positions are unique over all buckets.
+-- These tables stay on the coordinator: small ones that every batch reads, the one that numbers events, the events, whose
+-- positions are unique over all buckets, and the counters of limits, which are listed in order of their subjects.
 
 -- The bucket of a hot SKU, and the other items in it:
 SELECT bucket FROM items WHERE location = 'default' AND sku = 'drop-1';

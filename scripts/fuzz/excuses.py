@@ -9,11 +9,13 @@ import sys
 import urllib.error
 import urllib.request
 
-from hooks import known
+from hooks import is_known_detail, known
 
 LONG = "é" * 65
 SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
 SUPPLY = {"supply_id": "po-1", "quantity": 1, "available_from": "2030-01-01T00:00:00Z"}
+SOURCE = {"locations": ["hub-1", "hub-2"]}
+WIDE_LINE = {"sku": "tea", "source": {"locations": [f"hub-{number}" for number in range(16)]}}
 REFUSED = [
     ("PUT", "inventory/new", {}),
     ("PUT", "inventory/tea", {"on_hand": 1, "total_units": 1}),
@@ -23,9 +25,17 @@ REFUSED = [
     ("PUT", "inventory/seats", {"mode": "units", "total_units": 1}),
     ("PUT", "inventory/hall", {"oversell_allowance": 1}),
     ("PUT", "inventory/hall", {"incoming": [SUPPLY]}),
+    ("PUT", "inventory/hall", {"gated": True}),
     ("PUT", "inventory/tea", {"incoming": [SUPPLY, SUPPLY]}),
     ("PUT", "inventory/tea", {"sale_starts_at": "2030-01-02T00:00:00Z", "sale_ends_at": "2030-01-01T00:00:00Z"}),
     ("POST", "inventory/tea/adjust", {"delta": -1, "reason": "back", "supply_id": "po-88"}),
+    ("PUT", "limits/twice", {"items": [{"sku": "tea"}, {"sku": "tea"}], "limit": 1}),
+    ("PUT", "limits/twice", {"items": [{"sku": "tea"}], "channels": ["web", "web"], "limit": 1}),
+    ("GET", "limits/shared/usage?subject=ann", None),
+    ("POST", "inventory/tea/reserve", {"owner_id": "o", "pool": "nobodys"}),
+    ("PUT", "inventory/tea/pools/vip", {}),
+    ("PUT", "inventory/hall/pools/vip", {"allocated": 1}),
+    ("PUT", "inventory/hall/pools/vip/units", {"sections": ["nobodys"]}),
     ("PUT", "inventory/new", {"total_units": 1, "metadata": {"a": "b" * 2100}}),
     ("POST", "inventory/tea/adjust", {"delta": 9007199254740991, "reason": "more"}),
     ("POST", "inventory/hall/units", {"units": [SEAT]}),
@@ -33,15 +43,38 @@ REFUSED = [
     ("POST", "inventory/tea/reserve", {"owner_id": LONG}),
     ("POST", "inventory/hall/reserve", {"owner_id": "o", "units": ["A-1"], "quantity": 2}),
     ("POST", "inventory/hall/reserve", {"owner_id": "o", "units": ["A-1"], "adjacent": True}),
+    ("POST", "reservations", {"owner_id": "o", "lines": [{"sku": "tea", "location": "hub-1", "source": SOURCE}]}),
+    ("POST", "reservations", {"owner_id": "o", "lines": [{"sku": "tea", "adjacent": True, "source": SOURCE}]}),
+    ("POST", "reservations", {"owner_id": "o", "lines": [WIDE_LINE] * 257}),
     ("GET", "inventory?starting_after=nobodys", None),
     ("GET", "reservations?created_after=2026-01-01T00:00:00Z&created_before=2026-01-01T00:00:00Z", None),
     ("GET", "reservations?created_after=2026-02-30T00:00:00Z", None),
     ("GET", "events?tail=1&after=0", None),
     ("GET", "events?tail=1&limit=1", None),
+    ("POST", "sinks/ledger/replay", {"since": "2026-02-30T00:00:00Z"}),
     ("POST", "keys", {"name": "n", "principal": "p", "scopes": ["events:read"], "expires_at": "2020-01-01T00:00:00Z"}),
     ("POST", "keys", {"name": "n", "principal": "p", "scopes": ["events:read"], "allowed_cidrs": ["10.0.0.0/33"]}),
     ("POST", "keys", {"name": "n", "principal": "p" * 127, "scopes": ["events:read"]}),
 ]
+
+HUB = {"hub_id": "default", "sku": "hall", "qty": 1, "order_id": "o", "user_id": "u"}
+OF_PROFILES = [
+    ("hub/reserve", {**HUB, "order_id": LONG}),
+    ("hub/reserve", {**HUB, "qty": 10_001}),
+    ("storefront/reserve", {"sku": "tea", "qty": 1, "sessionId": LONG}),
+    ("storefront/reserve", {"sku": "tea", "qty": 2.0, "sessionId": "s"}),
+]
+
+
+def error_of_profile(api, root_key, path, body):
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {root_key}"}
+    request = urllib.request.Request(f"{api}/{path}", method="POST", headers=headers, data=json.dumps(body).encode())
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return f"it was answered with {answer.status}"
+    except urllib.error.HTTPError as refused:
+        detail = json.load(refused)["detail"]
+        return None if refused.code == 400 and is_known_detail(detail) else f"not excused: {refused.code} {detail}"
 
 
 def errors_of(api, root_key, method, path, body):
@@ -64,7 +97,10 @@ def main(api, root_key):
     wrong = [(call, found) for call in REFUSED if (found := errors_of(api, root_key, *call))]
     for (method, path, body), found in wrong:
         print(f"{method} /v1/{path} {json.dumps(body, ensure_ascii=False)[:200]}: {found}", file=sys.stderr)
-    sys.exit(bool(wrong))
+    of_profiles = [(call, found) for call in OF_PROFILES if (found := error_of_profile(api, root_key, *call))]
+    for (path, body), found in of_profiles:
+        print(f"POST /{path} {json.dumps(body, ensure_ascii=False)[:200]}: {found}", file=sys.stderr)
+    sys.exit(bool(wrong or of_profiles))
 
 
 if __name__ == "__main__":
