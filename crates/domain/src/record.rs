@@ -15,11 +15,16 @@ pub enum RecordKind {
     SigningKey,
     /// How far an event sink has come, and which instance serves it.
     Sink,
+    /// The settings of a webhook endpoint.
+    Webhook,
+    /// How far the deliveries of a webhook endpoint have come, and which instance delivers.
+    WebhookProgress,
 }
 
 impl RecordKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 3] = [Self::ApiKey, Self::SigningKey, Self::Sink];
+    pub const ALL: [Self; 5] =
+        [Self::ApiKey, Self::SigningKey, Self::Sink, Self::Webhook, Self::WebhookProgress];
 
     /// The name in stores and in texts.
     pub const fn name(self) -> &'static str {
@@ -27,6 +32,8 @@ impl RecordKind {
             Self::ApiKey => "api_key",
             Self::SigningKey => "signing_key",
             Self::Sink => "sink",
+            Self::Webhook => "webhook",
+            Self::WebhookProgress => "webhook_progress",
         }
     }
 
@@ -115,6 +122,16 @@ pub enum RecordChange {
     KeyRevoked,
     /// An operator had a sink skip an event that it refused.
     SinkEventSkipped,
+    /// A webhook endpoint was created.
+    EndpointCreated,
+    /// The settings of a webhook endpoint were changed.
+    EndpointChanged,
+    /// A webhook endpoint was deleted.
+    EndpointDeleted,
+    /// The server disabled a webhook endpoint that takes nothing.
+    EndpointDisabled,
+    /// A webhook endpoint got a new secret.
+    EndpointSecretRotated,
 }
 
 #[cfg(test)]
@@ -137,6 +154,6 @@ mod tests {
         for kind in RecordKind::ALL {
             assert_eq!(RecordKind::from_name(kind.name()), Some(kind));
         }
-        assert_eq!(RecordKind::from_name("webhook"), None);
+        assert_eq!(RecordKind::from_name("endpoint"), None);
     }
 }

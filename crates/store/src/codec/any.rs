@@ -343,6 +343,11 @@ impl Any {
                     RecordChange::KeyRolled,
                     RecordChange::KeyRevoked,
                     RecordChange::SinkEventSkipped,
+                    RecordChange::EndpointCreated,
+                    RecordChange::EndpointChanged,
+                    RecordChange::EndpointDeleted,
+                    RecordChange::EndpointDisabled,
+                    RecordChange::EndpointSecretRotated,
                 ]);
                 Transition::Record { change, record: self.record() }
             }

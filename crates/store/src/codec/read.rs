@@ -466,6 +466,8 @@ fn record_key(reader: &mut Reader<'_>) -> Read<RecordKey> {
         0 => RecordKind::ApiKey,
         1 => RecordKind::SigningKey,
         2 => RecordKind::Sink,
+        3 => RecordKind::Webhook,
+        4 => RecordKind::WebhookProgress,
         _ => return Err(reader.bad("kind of a record")),
     };
     Ok(RecordKey { kind, id: reader.label()? })
@@ -478,6 +480,11 @@ fn record_change(reader: &mut Reader<'_>) -> Read<RecordChange> {
         2 => Ok(RecordChange::KeyRolled),
         3 => Ok(RecordChange::KeyRevoked),
         4 => Ok(RecordChange::SinkEventSkipped),
+        5 => Ok(RecordChange::EndpointCreated),
+        6 => Ok(RecordChange::EndpointChanged),
+        7 => Ok(RecordChange::EndpointDeleted),
+        8 => Ok(RecordChange::EndpointDisabled),
+        9 => Ok(RecordChange::EndpointSecretRotated),
         _ => Err(reader.bad("change of a record")),
     }
 }

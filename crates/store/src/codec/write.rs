@@ -321,6 +321,8 @@ pub(super) fn put_record_key(out: &mut Vec<u8>, key: &RecordKey) {
         RecordKind::ApiKey => 0,
         RecordKind::SigningKey => 1,
         RecordKind::Sink => 2,
+        RecordKind::Webhook => 3,
+        RecordKind::WebhookProgress => 4,
     });
     put_text(out, key.id.as_str());
 }
@@ -332,5 +334,10 @@ pub(super) fn put_record_change(out: &mut Vec<u8>, change: RecordChange) {
         RecordChange::KeyRolled => 2,
         RecordChange::KeyRevoked => 3,
         RecordChange::SinkEventSkipped => 4,
+        RecordChange::EndpointCreated => 5,
+        RecordChange::EndpointChanged => 6,
+        RecordChange::EndpointDeleted => 7,
+        RecordChange::EndpointDisabled => 8,
+        RecordChange::EndpointSecretRotated => 9,
     });
 }

@@ -410,12 +410,13 @@ impl OpContext {
             key: self.record(group, record % RECORDS),
             expected_version: u64::from(version % RECORD_VERSIONS),
             value: value.map(|value| RecordValue::new(&bytes(value)).expect("a short value")),
-            change: match change % 5 {
+            change: match change % 6 {
                 0 => RecordChange::Silent,
                 1 => RecordChange::KeyCreated,
                 2 => RecordChange::KeyRolled,
                 3 => RecordChange::KeyRevoked,
-                _ => RecordChange::SinkEventSkipped,
+                4 => RecordChange::SinkEventSkipped,
+                _ => RecordChange::EndpointChanged,
             },
         }
     }
