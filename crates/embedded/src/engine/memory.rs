@@ -179,13 +179,8 @@ impl Memory {
     }
 
     /// Puts the limits and counters of a start.
-    pub(crate) fn put_limits(&mut self, limits: Vec<Limit>, counters: Vec<(CounterKey, LimitCounter)>) {
-        for limit in limits {
-            self.limits.put(limit);
-        }
-        for (key, counter) in counters {
-            self.counters.put(key, counter);
-        }
+    pub(crate) fn put_limits(&mut self, limits: LimitSet, counters: LimitCounters) {
+        (self.limits, self.counters) = (limits, counters);
     }
 
     /// All limits, deleted ones included, and all counters that are not at 0.

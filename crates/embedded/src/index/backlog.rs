@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::{
-    CounterKey, Hold, Item, ItemKey, KeyRecord, Label, Limit, LimitCounter, Record, RecordKey, ReservationId,
-    Scope, Status, Transition,
+    CounterKey, Hold, Item, ItemKey, KeyRecord, Label, Limit, Record, RecordKey, ReservationId, Scope,
+    Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -278,8 +278,8 @@ pub(crate) struct EventFold {
     records: BTreeMap<RecordKey, Record>,
     /// The limits that changed.
     limits: BTreeMap<Label, Limit>,
-    /// The counters that changed, of the latest generations of their limits.
-    counters: BTreeMap<CounterKey, LimitCounter>,
+    /// The sold units of counters that may have changed, of the latest generations of their limits.
+    sold: BTreeMap<CounterKey, u64>,
 }
 
 impl EventFold {
@@ -289,8 +289,10 @@ impl EventFold {
         units::fold(&mut self.units, &transition);
         match transition {
             Transition::Hold { change, hold, limits, .. } => {
-                if let Some(effects) = limits {
-                    self.counters.extend(effects.counters);
+                let may_be_sold =
+                    [Some(hold.status), change.status_before()].contains(&Some(Status::Confirmed));
+                if let Some(effects) = limits.filter(|_| may_be_sold) {
+                    self.sold.extend(effects.counters.into_iter().map(|(key, counter)| (key, counter.sold)));
                 }
                 for line in &*hold.lines {
                     self.item(&line.item);
@@ -309,7 +311,7 @@ impl EventFold {
             },
             Transition::Limit { limit } => {
                 let is_over = |key: &CounterKey| limit.terms.is_none() || key.generation != limit.generation;
-                self.counters.retain(|key, _| key.limit != limit.id || !is_over(key));
+                self.sold.retain(|key, _| key.limit != limit.id || !is_over(key));
                 self.limits.insert(limit.id.clone(), limit);
             }
             Transition::Record { record, .. } => {
@@ -347,7 +349,7 @@ impl EventFold {
     /// newer than the chunk. That is harmless, because the events that a start applies on top carry the state after the
     /// event.
     pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
-        let Self { events, weight, items, pauses, units, active, ended, closed, records, limits, counters } =
+        let Self { events, weight, items, pauses, units, active, ended, closed, records, limits, sold } =
             self;
         (*events, *weight) = (0, 0);
         for key in items.drain() {
@@ -362,7 +364,7 @@ impl EventFold {
         chunk.closed.extend(closed.drain());
         chunk.records.extend(mem::take(records).into_values());
         chunk.limits.limits.extend(mem::take(limits).into_values());
-        chunk.limits.counters.extend(mem::take(counters));
+        chunk.limits.sold.extend(mem::take(sold));
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }

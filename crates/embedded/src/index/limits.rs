@@ -1,11 +1,13 @@
-//! Limits and their counters in the index. A deleted limit keeps its row, because its version is needed later. Only counters of the
-//! current generation of a limit have rows, and none that is at 0.
+//! Limits in the index, and the sold units that they count. A deleted limit keeps its row, because its version is needed later. Only
+//! counters of the current generation of a limit have rows, and none that is at 0.
+//!
+//! Held units are not stored, because a start has the active holds, which say what counts them. So a hold writes no counter.
 
 use crate::error::IndexError;
 use crate::index::checksum::{TableTotals, check_totals, row_sum};
 use crate::index::throttle::WriteThrottle;
 use rusqlite::{Connection, OptionalExtension, params};
-use stockhold_domain::{CounterKey, Limit, LimitCounter};
+use stockhold_domain::{CounterKey, Hold, Limit, LimitCounter, LimitCounters, LimitSet};
 use stockhold_store::codec::{self, Reader};
 
 pub(crate) const SCHEMA: &str = "
@@ -25,18 +27,38 @@ pub(crate) struct LimitTotals {
     pub(crate) counters: TableTotals,
 }
 
-/// Changes of limits and counters, sorted like the tables. The counters are of the generations that the limits have afterwards.
+/// Changes of limits and of the units that are sold under them, sorted like the tables. The counters are of the generations that the
+/// limits have afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct LimitChanges {
     pub(crate) limits: Vec<Limit>,
-    pub(crate) counters: Vec<(CounterKey, LimitCounter)>,
+    pub(crate) sold: Vec<(CounterKey, u64)>,
 }
 
 impl LimitChanges {
     pub(crate) fn clear(&mut self) {
         self.limits.clear();
-        self.counters.clear();
+        self.sold.clear();
     }
+}
+
+/// The counters of limits: the units that were sold, and those that active reservations hold.
+pub(crate) fn counters<'a>(
+    limits: &LimitSet,
+    sold: impl IntoIterator<Item = (CounterKey, u64)>,
+    active: impl IntoIterator<Item = &'a Hold>,
+) -> LimitCounters {
+    let mut counters = LimitCounters::default();
+    for (key, sold) in sold {
+        counters.put(key, LimitCounter { held: 0, sold });
+    }
+    let lines = active.into_iter().flat_map(|hold| &*hold.lines);
+    let counts = lines.filter_map(|line| line.details.as_ref()).flat_map(|details| &details.counted);
+    for count in counts.filter(|count| limits.current(&count.key).is_some()) {
+        let LimitCounter { held, sold } = counters.get(&count.key);
+        counters.put(count.key.clone(), LimitCounter { held: held + u64::from(count.units), sold });
+    }
+    counters
 }
 
 fn counter_row_key(limit: &str, subject: &[u8]) -> Vec<u8> {
@@ -70,8 +92,8 @@ pub(crate) fn write(
         totals.limits.replace(before.map(|(_, sum)| sum), Some(sum));
         throttle.yield_point()?;
     }
-    for (key, counter) in &changes.counters {
-        write_counter(db, key, *counter, &mut totals.counters)?;
+    for (key, sold) in &changes.sold {
+        write_sold(db, key, *sold, &mut totals.counters)?;
         throttle.yield_point()?;
     }
     Ok(())
@@ -94,10 +116,10 @@ fn drop_counters(
     Ok(())
 }
 
-fn write_counter(
+fn write_sold(
     db: &Connection,
     key: &CounterKey,
-    counter: LimitCounter,
+    sold: u64,
     totals: &mut TableTotals,
 ) -> rusqlite::Result<()> {
     let (limit, mut subject) = (key.limit.as_str(), Vec::new());
@@ -106,7 +128,7 @@ fn write_counter(
         .prepare_cached("SELECT sum FROM limit_counters WHERE limit_id = ?1 AND subject = ?2")?
         .query_row(params![limit, subject], |row| row.get(0))
         .optional()?;
-    if counter == LimitCounter::default() {
+    if sold == 0 {
         db.prepare_cached("DELETE FROM limit_counters WHERE limit_id = ?1 AND subject = ?2")?
             .execute(params![limit, subject])?;
         totals.replace(before, None);
@@ -114,7 +136,7 @@ fn write_counter(
     }
     let mut data = Vec::new();
     codec::put_u64(&mut data, key.generation);
-    codec::put_counter(&mut data, counter);
+    codec::put_u64(&mut data, sold);
     let sum = row_sum(&counter_row_key(limit, &subject), &data);
     db.prepare_cached(
         "INSERT OR REPLACE INTO limit_counters (limit_id, subject, data, sum) VALUES (?1, ?2, ?3, ?4)",
@@ -146,12 +168,12 @@ pub(crate) fn load_limits(
     Ok(totals)
 }
 
-/// Calls back for every limit, deleted ones included, and for every counter, and checks that none is missing.
+/// Calls back for every limit, deleted ones included, and for the sold units of every counter, and checks that none is missing.
 pub(crate) fn load(
     db: &Connection,
     expected: LimitTotals,
     mut each_limit: impl FnMut(Limit),
-    mut each_counter: impl FnMut(CounterKey, LimitCounter),
+    mut each_sold: impl FnMut(CounterKey, u64),
 ) -> Result<(), IndexError> {
     check_totals("limits", load_limits(db, &mut each_limit)?, expected.limits)?;
     let mut totals = TableTotals::default();
@@ -172,10 +194,9 @@ pub(crate) fn load(
         let subject = codec::subject(&mut reader)?;
         reader.finish()?;
         let mut reader = Reader::new(data);
-        let generation = reader.u64()?;
-        let counter = codec::counter(&mut reader)?;
+        let (generation, sold) = (reader.u64()?, reader.u64()?);
         reader.finish()?;
-        each_counter(CounterKey { limit, generation, subject }, counter);
+        each_sold(CounterKey { limit, generation, subject }, sold);
         totals.replace(None, Some(sum));
     }
     check_totals("counters of limits", totals, expected.counters)

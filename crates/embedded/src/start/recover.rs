@@ -19,7 +19,7 @@ use crate::start::incomplete_copy;
 use crate::start::restore_index::restore_index;
 use std::path::Path;
 use std::sync::Arc;
-use stockhold_domain::{Hold, ItemKey, State, Transition};
+use stockhold_domain::{Hold, ItemKey, LimitSet, State, Transition};
 use stockhold_store::{StartProgress, StartStep, fault};
 
 /// The weight beyond the index that a start writes into the index before it reads on. A smaller weight is left to the
@@ -273,7 +273,7 @@ fn load(
     let mut loaded = LoadedItems::with_capacity(room);
     memory.reserve_items(room);
     let mut pauses = Vec::new();
-    let (mut limits, mut counters) = (Vec::new(), Vec::new());
+    let (mut limits, mut sold) = (LimitSet::default(), Vec::new());
     crate::index::load_items_and_pauses(
         &index.db,
         index.state,
@@ -295,9 +295,10 @@ fn load(
     crate::index::limits::load(
         &index.db,
         index.state.limits,
-        |limit| limits.push(limit),
-        |key, counter| counters.push((key, counter)),
+        |limit| limits.put(limit),
+        |key, units| sold.push((key, units)),
     )?;
+    let counters = crate::index::limits::counters(&limits, sold, &active);
     memory.put_limits(limits, counters);
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);

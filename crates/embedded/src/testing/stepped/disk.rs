@@ -10,8 +10,8 @@ use crate::log::sync_marker::SyncedBatch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stockhold_domain::{
-    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, LimitCounter, Record,
-    RecordKey, ReservationId, Unit,
+    CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, Record, RecordKey,
+    ReservationId, Unit,
 };
 
 /// The number of older versions of the index that a power cut may bring back, because its transactions are not synced.
@@ -168,7 +168,7 @@ pub(super) struct IndexImage {
     pub(super) closed: BTreeMap<ReservationId, Hold>,
     pub(super) records: BTreeMap<RecordKey, Record>,
     pub(super) limits: BTreeMap<Label, Limit>,
-    pub(super) counters: BTreeMap<CounterKey, LimitCounter>,
+    pub(super) sold: BTreeMap<CounterKey, u64>,
     runs: Vec<Arc<KeyRunImage>>,
 }
 
@@ -241,11 +241,11 @@ impl IndexImage {
         self.records.extend(chunk.records.into_iter().map(|record| (record.key.clone(), record)));
         for limit in chunk.limits.limits {
             let is_over = |key: &CounterKey| key.generation != limit.generation || limit.terms.is_none();
-            self.counters.retain(|key, _| key.limit != limit.id || !is_over(key));
+            self.sold.retain(|key, _| key.limit != limit.id || !is_over(key));
             self.limits.insert(limit.id.clone(), limit);
         }
-        self.counters.extend(chunk.limits.counters);
-        self.counters.retain(|_, counter| *counter != LimitCounter::default());
+        self.sold.extend(chunk.limits.sold);
+        self.sold.retain(|_, units| *units > 0);
         (self.indexed, self.indexed_sum, self.keyed) = (indexed, sum, self.keyed.max(keyed));
         Ok(())
     }

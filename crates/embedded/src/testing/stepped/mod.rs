@@ -28,8 +28,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec;
 use stockhold_domain::{
-    CounterKey, Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Limit, LimitCounter, Record,
-    RecordKey, ReservationId, Resource, State, UnitIndex,
+    CounterKey, Hold, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Limit, LimitCounter, LimitSet,
+    Record, RecordKey, ReservationId, Resource, State, UnitIndex,
 };
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 
@@ -156,9 +156,12 @@ impl Machine {
         for scope in &disk.index.pauses {
             memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope), true);
         }
-        let counters = disk.index.counters.iter().filter(|_| start.loads_counters);
-        let counters = counters.map(|(key, counter)| (key.clone(), *counter)).collect();
-        memory.put_limits(disk.index.limits.values().cloned().collect(), counters);
+        let mut limits = LimitSet::default();
+        disk.index.limits.values().for_each(|limit| limits.put(limit.clone()));
+        let sold = disk.index.sold.iter().filter(|_| start.loads_counters);
+        let sold = sold.map(|(key, units)| (key.clone(), *units));
+        let counters = crate::index::limits::counters(&limits, sold, disk.index.active.values());
+        memory.put_limits(limits, counters);
         memory.load_active(disk.index.active.values().cloned().collect());
         let (indexed, keyed) = (disk.index.indexed, disk.index.keyed);
         memory.start_after_index(indexed, keyed, disk.index.filters());

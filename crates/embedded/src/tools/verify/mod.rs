@@ -225,17 +225,18 @@ impl IndexView {
         records::load(&snapshot, view.state.records, |record| {
             view.records.insert(record.key.clone(), record);
         })?;
-        let (mut limits, mut counters) = (LimitSet::default(), LimitCounters::default());
+        let (mut limits, mut sold) = (LimitSet::default(), Vec::new());
         crate::index::limits::load(
             &snapshot,
             view.state.limits,
             |limit| limits.put(limit),
-            |key, counter| counters.put(key, counter),
+            |key, units| sold.push((key, units)),
         )?;
-        (view.limits, view.counters) = (limits, counters);
         let mut active =
             segments::load(&snapshot, view.state.active.stored, &keys, &StartProgress::default())?;
         let active = active.take_holds(view.state.active)?;
+        view.counters = crate::index::limits::counters(&limits, sold, &active);
+        view.limits = limits;
         let active = active.into_iter().map(|hold| (hold.id, hold)).collect();
         let mut closed = Map::default();
         let totals = closed::load(&snapshot, |hold| {
