@@ -79,7 +79,7 @@ impl fmt::Display for NetworkError {
 impl std::error::Error for NetworkError {}
 
 /// Reads a network. A single address is the network of itself.
-pub(crate) fn network(text: &str) -> Result<IpNet, NetworkError> {
+pub fn network(text: &str) -> Result<IpNet, NetworkError> {
     let parsed = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     parsed.map_err(|_| NetworkError(text.chars().take(64).collect()))
 }

@@ -18,6 +18,7 @@ mod api_key;
 mod hold_token;
 mod root_key;
 mod secret;
+mod webhook_signature;
 
 mod jwt;
 
@@ -27,7 +28,7 @@ mod rate_limit;
 
 pub use api_key::{ApiKey, ApiKeyError, KeyDigest, NewApiKey};
 pub use authenticator::{AuthenticationError, Authenticator, Caller, MAX_KEY_TABLE_AGE_SECONDS, unknown_key};
-pub use client_address::{ForwardedHeader, NetworkError, TrustedProxies, rate_key};
+pub use client_address::{ForwardedHeader, NetworkError, TrustedProxies, network, rate_key};
 pub use hold_token::{HoldTokenClaims, HoldTokenError, HoldTokenKey};
 pub use jwt::{
     Issuer, IssuerConfig, IssuerError, JwtError, KeySetError, MAX_TOKEN_BYTES, VerifiedToken, VerifiedTokens,
@@ -45,3 +46,4 @@ pub use rate_limit::{MAX_RATE, MAX_TRACKED_CALLERS, RateLimit, RateLimitError, R
 pub use root_key::{MIN_ROOT_KEY_CHARS, RootKey, RootKeyError};
 pub use scope::{Scope, ScopeSet, UnknownScope};
 pub use secret::random_bytes;
+pub use webhook_signature::{WebhookSecret, WebhookSecretError};
