@@ -1,5 +1,6 @@
 //! The types of events: their names, and sets of them that readers of events ask for.
 
+use crate::encode::CLOUD_EVENT_PREFIX;
 use stockhold_domain::{Event, HoldChange, RecordChange, StockChange, Transition};
 
 macro_rules! event_types {
@@ -56,6 +57,11 @@ event_types! {
     AccessKeyRolled "access.key_rolled" "An API key was made in place of another one.";
     AccessKeyRevoked "access.key_revoked" "An API key was revoked.";
     SinkEventSkipped "sink.event_skipped" "An operator had a sink skip an event that it refused.";
+    EndpointCreated "endpoint.created" "A webhook endpoint was created.";
+    EndpointChanged "endpoint.changed" "The settings of a webhook endpoint were changed.";
+    EndpointDeleted "endpoint.deleted" "A webhook endpoint was deleted.";
+    EndpointDisabled "endpoint.disabled" "The server disabled a webhook endpoint that takes nothing.";
+    EndpointSecretRotated "endpoint.secret_rotated" "A webhook endpoint got a new secret.";
 }
 
 impl EventType {
@@ -99,6 +105,11 @@ impl EventType {
                 RecordChange::KeyRolled => Self::AccessKeyRolled,
                 RecordChange::KeyRevoked => Self::AccessKeyRevoked,
                 RecordChange::SinkEventSkipped => Self::SinkEventSkipped,
+                RecordChange::EndpointCreated => Self::EndpointCreated,
+                RecordChange::EndpointChanged => Self::EndpointChanged,
+                RecordChange::EndpointDeleted => Self::EndpointDeleted,
+                RecordChange::EndpointDisabled => Self::EndpointDisabled,
+                RecordChange::EndpointSecretRotated => Self::EndpointSecretRotated,
             },
         })
     }
@@ -107,6 +118,19 @@ impl EventType {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
+}
+
+/// The types of a name such as `reservation.created` or of a pattern such as `reservation.*`, either with or without the prefix
+/// `stockhold.`. None: there is no such type.
+pub fn event_types_named(name: &str) -> impl Iterator<Item = EventType> {
+    let name = name.strip_prefix(CLOUD_EVENT_PREFIX).unwrap_or(name);
+    EventType::ALL.iter().copied().filter(move |kind| is_named(name, kind.name()))
+}
+
+/// Whether a name without prefix or a pattern names a type.
+pub fn is_named(name: &str, kind: &str) -> bool {
+    let group = name.strip_suffix('*').filter(|group| group.ends_with('.'));
+    kind == name || group.is_some_and(|group| kind.starts_with(group))
 }
 
 /// A set of event types.

@@ -16,9 +16,10 @@ pub mod problem;
 pub mod profiles;
 pub mod routes;
 pub mod sink_record;
+pub mod webhook_record;
 pub mod wire;
 
-pub use event_type::{EventType, EventTypes};
+pub use event_type::{EventType, EventTypes, event_types_named, is_named};
 pub use inventory_event::{InventoryEvent, InventoryEventType};
 
 #[cfg(feature = "client")]

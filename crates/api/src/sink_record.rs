@@ -57,15 +57,20 @@ impl SinkFailure {
 
     /// A message without control characters and of bounded length.
     pub fn message(text: &str) -> String {
-        let mut message = String::new();
-        for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
-            if message.len() + c.len_utf8() > MESSAGE_BYTES {
-                break;
-            }
-            message.push(c);
-        }
-        message
+        bounded_text(text, MESSAGE_BYTES)
     }
+}
+
+/// A text without control characters, of at most so many bytes.
+pub(crate) fn bounded_text(text: &str, most: usize) -> String {
+    let mut bounded = String::new();
+    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+        if bounded.len() + c.len_utf8() > most {
+            break;
+        }
+        bounded.push(c);
+    }
+    bounded
 }
 
 /// An event that a sink skips. The id tells an event of the feed from those that are derived from it.

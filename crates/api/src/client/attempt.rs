@@ -224,7 +224,8 @@ impl Retrying {
         let mut builder = hyper::Request::builder()
             .method(request.method.as_str())
             .uri(format!("{}{}", self.base, request.path));
-        if request.body.is_some() {
+        let names_content = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        if request.body.is_some() && !names_content {
             builder = builder.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(key) = &request.key {

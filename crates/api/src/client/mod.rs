@@ -22,6 +22,7 @@ pub use stream::{EventStream, StreamedEvent};
 pub use units::UnitsListed;
 
 use crate::EventType;
+use crate::decode::EventFormat;
 use crate::wire::{
     Availability, Confirmation, Item, RequestedLine, Reservation, Sale, SourcedLine, Stock, Terms,
 };
@@ -244,10 +245,23 @@ impl Client {
     /// caller that starts again after the last position that the stream has reported misses nothing
     /// ([`EventStream::last_id`]).
     pub async fn follow(&self, after: u64, types: &[EventType]) -> Result<EventStream, Error> {
+        self.follow_as(after, types, EventFormat::Stockhold).await
+    }
+
+    /// Like [`Client::follow`], with events of this format.
+    pub async fn follow_as(
+        &self,
+        after: u64,
+        types: &[EventType],
+        format: EventFormat,
+    ) -> Result<EventStream, Error> {
         let position = after.to_string();
         let headers = [("accept", "text/event-stream"), ("last-event-id", position.as_str())];
         let mut path = "/v1/events/stream".to_owned();
         lists::push_types(&mut path, types);
+        if format != EventFormat::default() {
+            request::push_parameter(&mut path, "format", Some(format.name()));
+        }
         let request = Request::new("GET", path).headers(&headers);
         self.http.open(&request).await.map(EventStream::new)
     }

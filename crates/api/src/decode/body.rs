@@ -5,8 +5,8 @@ use super::Invalid;
 use super::explain::explain;
 use super::field::{
     Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key,
-    LimitedUnitsWord, ModeWord, Overlap, PaymentTtl, Quantity, Rate, ReturnFromWord, Stock, SubjectKindWord,
-    SupplyQuantity, Text, Time, Together, Ttl, given, setting,
+    LimitedUnitsWord, ModeWord, Overlap, PaymentTtl, Quantity, Rate, ReplayedWord, ReturnFromWord, Stock,
+    SubjectKindWord, SupplyQuantity, Text, Time, Together, Ttl, Url, WebhookStatusWord, given, setting,
 };
 use super::metadata::Metadata;
 use super::source::SourceBody;
@@ -292,6 +292,59 @@ pub(super) struct ReplayBody {
     pub(super) from_position: Option<EventPosition>,
     #[serde(default, deserialize_with = "given")]
     pub(super) since: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WebhookBody {
+    pub(super) url: Url,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) types: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) skus: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) locations: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) rate_limit: Option<Rate>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WebhookChangeBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) url: Option<Url>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) types: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) skus: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) locations: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) rate_limit: Patch<Rate>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) status: Option<WebhookStatusWord>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RotateBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) overlap_seconds: Option<Overlap>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WebhookReplayBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) from_position: Option<EventPosition>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) since: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) to_position: Option<EventPosition>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) until: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) only: Option<ReplayedWord>,
 }
 
 #[derive(Default, Deserialize)]

@@ -2,6 +2,7 @@
 //!
 //! An expectation must not contain `, expected `, because [`super::explain`] splits the parser's messages there.
 
+use crate::webhook_record::WebhookStatus;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use std::borrow::Cow;
@@ -302,6 +303,38 @@ field! {
         match word {
             "restock" => Ok(DispositionWord(Disposition::Restock)),
             "write_off" => Ok(DispositionWord(Disposition::WriteOff)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// An address of the web. What it may be is checked by the sender of webhooks.
+    Url(String), deserialize_str, "an address like https://shop.example/hook",
+    fn visit_str<E: Error>(self, text: &str) -> Result<Url, E> {
+        Ok(Url(text.to_owned()))
+    }
+}
+
+field! {
+    /// Whether a webhook endpoint gets events.
+    WebhookStatusWord(WebhookStatus), deserialize_str, "\"enabled\" or \"disabled\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<WebhookStatusWord, E> {
+        match word {
+            "enabled" => Ok(WebhookStatusWord(WebhookStatus::Enabled)),
+            "disabled" => Ok(WebhookStatusWord(WebhookStatus::Disabled)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// Whether only failed deliveries are repeated.
+    ReplayedWord(bool), deserialize_str, "\"failed\" or \"all\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<ReplayedWord, E> {
+        match word {
+            "failed" => Ok(ReplayedWord(true)),
+            "all" => Ok(ReplayedWord(false)),
             _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
     }

@@ -126,6 +126,29 @@ pub fn events(query: Option<&str>) -> Result<EventPageQuery, Invalid> {
     Ok(EventPageQuery { from, limit: tail.or(most).unwrap_or(PAGE_DEFAULT), types })
 }
 
+/// How the events of a stream are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventFormat {
+    /// As pages of events have them.
+    #[default]
+    Stockhold,
+    /// As `CloudEvents`, which webhooks and sinks get.
+    CloudEvents,
+}
+
+impl EventFormat {
+    /// Every format.
+    pub const ALL: [Self; 2] = [Self::Stockhold, Self::CloudEvents];
+
+    /// The name in a query.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stockhold => "stockhold",
+            Self::CloudEvents => "cloudevents",
+        }
+    }
+}
+
 /// A stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventStreamQuery {
@@ -133,16 +156,19 @@ pub struct EventStreamQuery {
     pub after: Option<u64>,
     /// Only events of these types.
     pub types: EventTypes,
+    /// How they are written.
+    pub format: EventFormat,
 }
 
-/// `GET /v1/events/stream?after=&type=` with the value of `Last-Event-ID`, which a client that reconnects sends beside
+/// `GET /v1/events/stream?after=&type=&format=` with the value of `Last-Event-ID`, which a client that reconnects sends beside
 /// the query that it began with: the header goes before. Without either the stream begins at the newest event.
 pub fn stream(query: Option<&str>, last_event_id: Option<&[u8]>) -> Result<EventStreamQuery, Invalid> {
-    let mut stream = EventStreamQuery { after: None, types: EventTypes::ALL };
-    let mut invalid = path::parameters(query, &["after", TYPE], |at, text| {
+    let mut stream = EventStreamQuery { after: None, types: EventTypes::ALL, format: EventFormat::default() };
+    let mut invalid = path::parameters(query, &["after", TYPE, "format"], |at, text| {
         match at {
             0 => stream.after = Some(position(text)?),
-            _ => stream.types = event_types(text)?,
+            1 => stream.types = event_types(text)?,
+            _ => stream.format = event_format(text)?,
         }
         Ok(())
     });
@@ -171,6 +197,13 @@ fn event_types(text: &str) -> Result<EventTypes, String> {
         types.add(kind);
     }
     Ok(types)
+}
+
+fn event_format(text: &str) -> Result<EventFormat, String> {
+    EventFormat::ALL
+        .into_iter()
+        .find(|format| format.name() == text)
+        .ok_or_else(|| format!("must be stockhold or cloudevents, found \"{}\"", clip(text)))
 }
 
 pub(super) fn label(text: &str) -> Result<Label, String> {

@@ -24,6 +24,7 @@ mod source;
 mod terms;
 mod time;
 mod units;
+mod webhooks;
 
 pub use batch::{AvailabilityQuery, COMMANDS, COMMANDS_BODY_BYTES, ITEMS, LOCATIONS, availability, commands};
 pub(crate) use body::read as read_body;
@@ -34,8 +35,8 @@ pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_p
 pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};
 pub use limits::{LimitPage, delete_limit, limit, limit_usage, limits, set_limit};
 pub use lists::{
-    EVENTS_EXAMINED, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT, events,
-    reservations, shelf, stream,
+    EVENTS_EXAMINED, EventFormat, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT,
+    events, reservations, shelf, stream,
 };
 pub(crate) use path::{label as label_in_path, uuid};
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
@@ -45,6 +46,11 @@ pub use reservation::{
 };
 pub use sinks::{ReplayFrom, replay_sink, sink, sinks, skip_event};
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
+pub use webhooks::{
+    DeliveriesQuery, EventBound, ROTATION_OVERLAP_SECONDS, WEBHOOK_ENTRIES, WebhookChange,
+    WebhookReplayRequest, create_webhook, deliveries, delivery, replay_webhook, rotate_webhook,
+    update_webhook, webhook, webhooks,
+};
 
 use units::LineUnits;
 

@@ -16,7 +16,7 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 
 /// An event of the feed.
 pub fn cloud_event(out: &mut Vec<u8>, row: &EventRow, source: &str) {
-    let mut object = open(out, source, event_type(&row.event));
+    let mut object = open_cloud_event(out, source, event_type(&row.event));
     object.uuid("id", row.event.id.as_u128());
     object.time("time", row.event.at);
     put_subject(&mut object, &event_subject(&row.event));
@@ -33,7 +33,7 @@ pub fn cloud_event(out: &mut Vec<u8>, row: &EventRow, source: &str) {
 
 /// An event that is derived from the state of an item.
 pub fn inventory_cloud_event(out: &mut Vec<u8>, derived: &InventoryEvent, source: &str) {
-    let mut object = open(out, source, derived.kind.name());
+    let mut object = open_cloud_event(out, source, derived.kind.name());
     object.uuid("id", derived.id);
     object.time("time", derived.at);
     put_subject(&mut object, &item_subject(&derived.item.key));
@@ -81,7 +81,7 @@ pub fn path_segment(text: &str) -> String {
     utf8_percent_encode(text, KEPT).to_string()
 }
 
-fn open<'o>(out: &'o mut Vec<u8>, source: &str, kind: &str) -> Object<'o> {
+pub(super) fn open_cloud_event<'o>(out: &'o mut Vec<u8>, source: &str, kind: &str) -> Object<'o> {
     let mut object = Object::open(out);
     object.word("specversion", "1.0");
     object.text("source", source);

@@ -2,7 +2,9 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{item, keys, limits, pools, put_line_details, put_related, sinks, status, text_of, units};
+use super::{
+    item, keys, limits, pools, put_line_details, put_related, sinks, status, text_of, units, webhooks,
+};
 use crate::EventType;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
@@ -80,6 +82,14 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 RecordChange::SinkEventSkipped => {
                     object.text("sink", id);
                     sinks::of_event(&mut object, record.value.as_ref());
+                }
+                RecordChange::EndpointCreated
+                | RecordChange::EndpointChanged
+                | RecordChange::EndpointDeleted
+                | RecordChange::EndpointDisabled
+                | RecordChange::EndpointSecretRotated => {
+                    object.text("webhook_id", id);
+                    webhooks::of_event(&mut object, record.value.as_ref());
                 }
             }
         }

@@ -16,6 +16,7 @@ mod pools;
 mod sinks;
 mod terms;
 mod units;
+mod webhooks;
 
 pub use cloud_event::{
     CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,
@@ -33,6 +34,10 @@ pub use pools::{pool, pools};
 pub use sinks::{sink, sink_replay, sinks};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
+pub use webhooks::{
+    Delivery, DeliveryStatus, WebhookTest, cloud_event_of_test, deliveries, webhook, webhook_replay,
+    webhook_secret, webhook_test, webhooks, with_secret,
+};
 
 use json::{Object, array};
 use stockhold_domain::{

@@ -5,11 +5,11 @@ use super::operation::{Operation, component, in_query};
 use super::reservations::{example, on_one};
 use super::samples::{cart, event_id, happened, history, item, item_key, label as made_label};
 use super::schema::{
-    Member, always, array, counter, integer, label, maybe, metadata, named, object, quantity, text, time,
-    units, uuid, word,
+    Member, always, array, counter, flag, integer, label, maybe, metadata, named, object, quantity, text,
+    time, units, uuid, word,
 };
 use crate::EventType;
-use crate::decode::{EVENTS_EXAMINED, PAGE_LIMIT};
+use crate::decode::{EVENTS_EXAMINED, EventFormat, PAGE_LIMIT};
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
@@ -29,6 +29,7 @@ const OF_SALES: &[&str] = &["sale"];
 const OF_LIMITS: &[&str] = &["limit"];
 const OF_KEYS: &[&str] = &["access"];
 const OF_SINKS: &[&str] = &["sink"];
+const OF_ENDPOINTS: &[&str] = &["endpoint"];
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
@@ -72,6 +73,19 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 ],
             ),
         ),
+        (
+            "EndpointEvent",
+            framed(
+                "What became of a webhook endpoint. It never shows a secret.",
+                OF_ENDPOINTS,
+                vec![
+                    always("webhook_id", uuid("The endpoint's id.")),
+                    maybe("url", text("Where events are sent to. Absent: it was deleted.")),
+                    maybe("enabled", flag("Whether it gets events. Absent: it was deleted.")),
+                    maybe("reason", text("Why the server disabled it.")),
+                ],
+            ),
+        ),
         ("EventLine", line()),
         ("EventItem", figures("An item as it is after the event.", Vec::new())),
         ("LineBefore", moved_line("A line as it was before the event.", "which units it had")),
@@ -99,6 +113,7 @@ fn event() -> Value {
         (OF_LIMITS, "LimitEvent"),
         (OF_KEYS, "KeyEvent"),
         (OF_SINKS, "SinkEvent"),
+        (OF_ENDPOINTS, "EndpointEvent"),
     ];
     let mapping: Map<_, _> = kinds
         .iter()
@@ -375,6 +390,7 @@ fn stream() -> Operation {
             "Begin after this position; 0 is from the first event. Default: after the newest event.",
         ))
         .parameter(types())
+        .parameter(format())
         .parameter(component("parameters", "LastEventId"))
         .responds(json!({ "events": example("Two events", stream.into()) }))
 }
@@ -410,6 +426,17 @@ fn types() -> Value {
     types["style"] = "form".into();
     types["explode"] = false.into();
     types
+}
+
+fn format() -> Value {
+    let schema = json!({
+        "type": "string",
+        "enum": EventFormat::ALL.map(EventFormat::name),
+        "default": EventFormat::default().name(),
+        "description": "How the events are written: as in pages of events, or as CloudEvents 1.0 in JSON, which webhooks and sinks \
+            get.",
+    });
+    in_query("format", schema)
 }
 
 fn shown(row: &stockhold_store::EventRow) -> Value {

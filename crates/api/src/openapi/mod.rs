@@ -14,6 +14,7 @@ mod problems;
 mod samples;
 mod schema;
 mod sinks;
+mod webhooks;
 
 mod answers;
 mod lists;
@@ -72,6 +73,7 @@ fn made() -> Value {
         limits::operations(),
         gate::operations(),
         sinks::operations(),
+        webhooks::operations(),
         profiles::operations(),
         keys::operations(),
         pages::operations(),
@@ -124,6 +126,7 @@ fn schemas() -> Map<String, Value> {
         limits::schemas(),
         gate::schemas(),
         sinks::schemas(),
+        webhooks::schemas(),
         pools::schemas(),
         profiles::schemas(),
         keys::schemas(),

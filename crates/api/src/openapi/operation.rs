@@ -288,6 +288,9 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::KeyEnded,
         Reason::GateNotConfigured,
         Reason::UnknownSink,
+        Reason::UnknownWebhook,
+        Reason::TooManyWebhooks,
+        Reason::WebhookDisabled,
         Reason::SinkInUse,
         Reason::SinkFailed,
         Reason::PreconditionFailed,
@@ -405,6 +408,10 @@ pub(super) fn headers() -> Value {
         "KeyLocation": {
             "required": true, "schema": { "type": "string", "pattern": "^/v1/keys/key_[0-9a-f]{32}$" },
             "description": "Path of the key.",
+        },
+        "WebhookLocation": {
+            "required": true, "schema": { "type": "string", "pattern": "^/v1/webhooks/[0-9a-f-]{36}$" },
+            "description": "Path of the endpoint.",
         },
         "Replayed": {
             "required": false, "schema": { "type": "string", "const": "true" },

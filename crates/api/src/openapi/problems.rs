@@ -322,6 +322,10 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::KeyEnded
         | Reason::GateNotConfigured
         | Reason::UnknownSink
+        | Reason::UnknownWebhook
+        | Reason::UnknownDelivery
+        | Reason::TooManyWebhooks
+        | Reason::WebhookDisabled
         | Reason::SinkInUse
         | Reason::SinkFailed
         | Reason::UnknownRoute
@@ -398,6 +402,10 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::UnknownKey => Problem::unknown_key(shop_key().key_id),
         Reason::GateNotConfigured => Problem::no_gate(),
         Reason::UnknownSink => Problem::unknown_sink("ledgr"),
+        Reason::UnknownWebhook => Problem::unknown_webhook(super::webhooks::ID),
+        Reason::UnknownDelivery => Problem::unknown_delivery(&super::samples::event_id(1).to_string()),
+        Reason::TooManyWebhooks => Problem::too_many_webhooks(crate::webhook_record::WEBHOOKS),
+        Reason::WebhookDisabled => Problem::webhook_disabled(super::webhooks::ID),
         Reason::SinkInUse => Problem::sink_in_use("ledger"),
         Reason::SinkFailed => Problem::sink_failed("orders", "connecting to RabbitMQ: no answer within 10 s"),
         Reason::KeyEnded => Problem::key_ended(shop_key().key_id),

@@ -241,6 +241,35 @@ impl Problem {
         Self::plain(Reason::UnknownSink, detail)
     }
 
+    /// There is no such webhook endpoint.
+    pub fn unknown_webhook(id: &str) -> Self {
+        let detail = format!("There is no webhook endpoint \"{id}\". GET /v1/webhooks lists the endpoints.");
+        Self::plain(Reason::UnknownWebhook, detail)
+    }
+
+    /// The endpoint has no such delivery that is pending or failed.
+    pub fn unknown_delivery(id: &str) -> Self {
+        let detail = format!(
+            "The endpoint has no delivery \"{id}\" that is pending or failed. GET /v1/webhooks/{{webhook_id}}/deliveries lists them."
+        );
+        Self::plain(Reason::UnknownDelivery, detail)
+    }
+
+    /// There are as many webhook endpoints as there may be.
+    pub fn too_many_webhooks(most: usize) -> Self {
+        let detail =
+            format!("There are {most} webhook endpoints. Delete endpoints that are no longer needed.");
+        Self::plain(Reason::TooManyWebhooks, detail)
+    }
+
+    /// Nothing is delivered to a disabled endpoint.
+    pub fn webhook_disabled(id: &str) -> Self {
+        let detail = format!(
+            "The webhook endpoint \"{id}\" is disabled, so nothing is delivered to it. Enable it with PATCH and {{\"status\": \"enabled\"}} first."
+        );
+        Self::plain(Reason::WebhookDisabled, detail)
+    }
+
     /// The sink is configured, so its position can't be deleted.
     pub fn sink_in_use(name: &str) -> Self {
         let detail = format!(

@@ -74,6 +74,10 @@ impl ErrorCode {
             | Reason::KeyEnded
             | Reason::GateNotConfigured
             | Reason::UnknownSink
+            | Reason::UnknownWebhook
+            | Reason::UnknownDelivery
+            | Reason::TooManyWebhooks
+            | Reason::WebhookDisabled
             | Reason::SinkInUse
             | Reason::SinkFailed
             | Reason::PreconditionFailed

@@ -10,6 +10,7 @@ mod reservations;
 mod row;
 mod sinks;
 mod table;
+mod webhooks;
 
 pub(crate) use row::EVENT_STREAM;
 pub use table::RouteId;

@@ -5,7 +5,7 @@ use super::row::{
     item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use super::{gate, limits, profiles, reservations, sinks};
+use super::{gate, limits, profiles, reservations, sinks, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -445,6 +445,16 @@ routes! {
     ReplaySink Post "/v1/sinks/{sink}/replay" "replay_sink" [sinks::REPLAY_SINK] {}
     InitSink Post "/v1/sinks/{sink}/init" "init_sink" [sinks::INIT_SINK] {}
     ForgetSink Delete "/v1/sinks/{sink}" "forget_sink" [sinks::FORGET_SINK] {}
+    CreateWebhook Post "/v1/webhooks" "create_webhook" [webhooks::CREATE_WEBHOOK] {}
+    ListWebhooks Get "/v1/webhooks" "list_webhooks" [webhooks::LIST_WEBHOOKS] {}
+    GetWebhook Get "/v1/webhooks/{webhook_id}" "get_webhook" [webhooks::GET_WEBHOOK] {}
+    UpdateWebhook Patch "/v1/webhooks/{webhook_id}" "update_webhook" [webhooks::UPDATE_WEBHOOK] {}
+    DeleteWebhook Delete "/v1/webhooks/{webhook_id}" "delete_webhook" [webhooks::DELETE_WEBHOOK] {}
+    TestWebhook Post "/v1/webhooks/{webhook_id}/test" "test_webhook" [webhooks::TEST_WEBHOOK] {}
+    RotateWebhook Post "/v1/webhooks/{webhook_id}/rotate" "rotate_webhook_secret" [webhooks::ROTATE_WEBHOOK] {}
+    ListDeliveries Get "/v1/webhooks/{webhook_id}/deliveries" "list_deliveries" [webhooks::LIST_DELIVERIES] {}
+    RetryDelivery Post "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry" "retry_delivery" [webhooks::RETRY_DELIVERY] {}
+    ReplayWebhook Post "/v1/webhooks/{webhook_id}/replay" "replay_webhook" [webhooks::REPLAY_WEBHOOK] {}
     HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] {}
     HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] {}
     HubConfirm Post "/hub/confirm" "hub_confirm" [profiles::HUB_CONFIRM] {}

@@ -122,6 +122,12 @@ pub struct Event {
     pub sink: Option<String>,
     /// The position of the skipped event.
     pub skipped_position: Option<u64>,
+    /// The webhook endpoint, of an event of an endpoint.
+    pub webhook_id: Option<String>,
+    /// Where an endpoint gets events.
+    pub url: Option<String>,
+    /// Whether an endpoint gets events.
+    pub enabled: Option<bool>,
     /// The reservation's event before this one.
     #[serde(default, deserialize_with = "form::optional_event_id")]
     pub previous_event_id: Option<EventId>,

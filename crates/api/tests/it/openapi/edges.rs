@@ -46,6 +46,10 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         },
         "skip_event" => decode::skip_event("ledger", None, body).map(drop),
         "replay_sink" => decode::replay_sink("ledger", None, body).map(drop),
+        "create_webhook" => decode::create_webhook(None, body).map(drop),
+        "update_webhook" => decode::update_webhook(ID, None, body).map(drop),
+        "rotate_webhook_secret" => decode::rotate_webhook(ID, None, body).map(drop),
+        "replay_webhook" => decode::replay_webhook(ID, None, body).map(drop),
         "roll_key" => decode::roll_key(KEY_ID, None, body).map(drop),
         "run_commands" => match decode::commands(None, body) {
             Ok(all) => all.into_iter().try_for_each(|one| one.map(drop)),
@@ -88,29 +92,10 @@ fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
                 bad.push(json!(most + 1));
             }
         }
-        Some("string") if schema["format"] == "uuid" => {
-            good.push(json!(ID));
-            bad.extend([json!("x"), json!(1)]);
-        }
-        Some("string") if schema["format"] == "date-time" => {
-            good.extend([json!("2099-12-31T00:00:00Z"), json!("2099-12-31T01:00:00.5+01:00")]);
-            bad.extend([json!("2099-12-31"), json!("1969-12-31T23:59:59Z"), json!("x"), json!(1)]);
-        }
-        Some("string") if schema["format"] == "cidr" => {
-            good.extend([json!("192.0.2.0/24"), json!("2001:db8::/32"), json!("192.0.2.1")]);
-            bad.extend([json!("192.0.2.0/33"), json!("example.com"), json!(""), json!(1)]);
-        }
-        Some("string") if !schema["enum"].is_null() => {
-            good.extend(schema["enum"].as_array().unwrap().iter().cloned());
-            bad.extend([json!("others"), json!(0)]);
-        }
-        Some("string") if !schema["const"].is_null() => good.push(schema["const"].clone()),
         Some("string") => {
-            let most = usize::try_from(schema["x-max-bytes"].as_u64().unwrap()).unwrap();
-            assert_eq!(schema["maxLength"], most);
-            good.extend([json!("x"), json!("x".repeat(most)), json!("é".repeat(most / 2))]);
-            bad.extend([json!(""), json!("x".repeat(most + 1)), json!("é".repeat(most / 2 + 1))]);
-            bad.extend([json!("a\nb"), json!("\u{85}"), json!(7)]);
+            let (some, wrong) = strings(schema);
+            good.extend(some);
+            bad.extend(wrong);
         }
         Some("boolean") => {
             good.extend([json!(true), json!(false)]);
@@ -160,6 +145,47 @@ fn edges(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
                 good.extend(some);
                 bad.extend(wrong);
             }
+        }
+    }
+    (good, bad)
+}
+
+/// Texts that a schema takes, and values that it does not.
+fn strings(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    match () {
+        () if schema["format"] == "uuid" => {
+            good.push(json!(ID));
+            bad.extend([json!("x"), json!(1)]);
+        }
+        () if schema["format"] == "date-time" => {
+            good.extend([json!("2099-12-31T00:00:00Z"), json!("2099-12-31T01:00:00.5+01:00")]);
+            bad.extend([json!("2099-12-31"), json!("1969-12-31T23:59:59Z"), json!("x"), json!(1)]);
+        }
+        () if schema["format"] == "cidr" => {
+            good.extend([json!("192.0.2.0/24"), json!("2001:db8::/32"), json!("192.0.2.1")]);
+            bad.extend([json!("192.0.2.0/33"), json!("example.com"), json!(""), json!(1)]);
+        }
+        () if schema["format"] == "uri" => {
+            good.push(json!("https://shop.example/hook"));
+            bad.push(json!(1));
+        }
+        // The types of events that a webhook gets.
+        () if !schema["pattern"].is_null() && schema["x-max-bytes"].is_null() => {
+            good.extend([json!("stock.set"), json!("reservation.*"), json!("stockhold.sale.paused")]);
+            bad.extend([json!("order.made"), json!("*"), json!("reservation"), json!(""), json!(1)]);
+        }
+        () if !schema["enum"].is_null() => {
+            good.extend(schema["enum"].as_array().unwrap().iter().cloned());
+            bad.extend([json!("others"), json!(0)]);
+        }
+        () if !schema["const"].is_null() => good.push(schema["const"].clone()),
+        () => {
+            let most = usize::try_from(schema["x-max-bytes"].as_u64().unwrap()).unwrap();
+            assert_eq!(schema["maxLength"], most);
+            good.extend([json!("x"), json!("x".repeat(most)), json!("é".repeat(most / 2))]);
+            bad.extend([json!(""), json!("x".repeat(most + 1)), json!("é".repeat(most / 2 + 1))]);
+            bad.extend([json!("a\nb"), json!("\u{85}"), json!(7)]);
         }
     }
     (good, bad)
