@@ -1,7 +1,7 @@
 //! Which events a sink gets.
 
 use stockhold_api::encode::CLOUD_EVENT_PREFIX;
-use stockhold_api::{EventType, EventTypes, InventoryEventType};
+use stockhold_api::{EventType, EventTypes, InventoryEventType, event_types_named, is_named};
 use stockhold_domain::{Event, ItemKey, Scope, Transition};
 
 /// The types of the feed and the derived types that a sink gets.
@@ -36,17 +36,23 @@ impl TypeFilter {
         Ok(filter)
     }
 
+    /// The same for readers that get no derived events.
+    pub(crate) fn of_feed(names: &[String]) -> Self {
+        let mut feed = EventTypes::default();
+        names.iter().flat_map(|name| event_types_named(name)).for_each(|kind| feed.add(kind));
+        let feed = if names.is_empty() { EventTypes::ALL } else { feed };
+        Self { feed, inventory: [false; InventoryEventType::ALL.len()] }
+    }
+
     /// Adds the types of a name or of a pattern. Whether there are any.
     fn add(&mut self, name: &str) -> bool {
-        let group = name.strip_suffix('*').filter(|group| group.ends_with('.'));
-        let is_named = |kind: &str| kind == name || group.is_some_and(|group| kind.starts_with(group));
         let mut is_known = false;
-        for kind in EventType::ALL.iter().filter(|kind| is_named(kind.name())) {
-            self.feed.add(*kind);
+        for kind in event_types_named(name) {
+            self.feed.add(kind);
             is_known = true;
         }
         for (wanted, kind) in self.inventory.iter_mut().zip(InventoryEventType::ALL) {
-            if is_named(kind.name()) {
+            if is_named(name, kind.name()) {
                 *wanted = true;
                 is_known = true;
             }

@@ -1,28 +1,72 @@
-//! Which instance serves a sink.
+//! Which instance serves a sink or delivers to a webhook.
 //!
-//! The record of a sink names its holder. The holder writes the record at least every [`RENEW_INTERVAL`]. An instance that has seen the
+//! The record of a sink names its holder, and so does the progress of a webhook. The holder writes the record at least every [`RENEW_INTERVAL`]. An instance that has seen the
 //! same version for [`TERM`] takes the sink by a write that expects this version. No clocks of two machines are compared. If two
 //! instances serve a sink for a moment, events are delivered twice, and the position is moved by one of them only.
 
-use crate::records::{SinkRecords, Versioned};
+use crate::records::{RelayRecords, StoredRecord};
 use std::time::Duration;
 use stockhold_api::sink_record::{SinkRecord, SinkState};
+use stockhold_api::webhook_record::WebhookProgress;
 use stockhold_domain::RecordChange;
 use stockhold_store::Failure;
 use tokio::time::Instant;
 
 /// How often the holder writes the record of a store that other instances may serve too.
 pub(crate) const RENEW_INTERVAL: Duration = Duration::from_secs(3);
-/// How long a record must stay unchanged before another instance takes the sink.
+/// How long a record must stay unchanged before another instance takes over.
 pub(crate) const TERM: Duration = Duration::from_secs(8);
 
-/// A sink that this instance serves.
-pub(crate) struct Lease<'a> {
-    records: &'a SinkRecords,
+/// A record that names the instance that serves.
+pub(crate) trait LeasedRecord: StoredRecord {
+    /// The instance that serves.
+    fn holder(&self) -> Option<&str>;
+
+    /// Sets the instance that serves from now on.
+    fn set_holder(&mut self, instance: &str);
+
+    /// Notes that no instance serves.
+    fn clear_holder(&mut self);
+}
+
+impl LeasedRecord for SinkRecord {
+    fn holder(&self) -> Option<&str> {
+        self.holder.as_deref()
+    }
+
+    fn set_holder(&mut self, instance: &str) {
+        self.holder = Some(instance.to_owned());
+        self.state = SinkState::Running;
+        self.last_error = None;
+    }
+
+    fn clear_holder(&mut self) {
+        self.holder = None;
+        self.state = SinkState::Standby;
+    }
+}
+
+impl LeasedRecord for WebhookProgress {
+    fn holder(&self) -> Option<&str> {
+        self.holder.as_deref()
+    }
+
+    fn set_holder(&mut self, instance: &str) {
+        self.holder = Some(instance.to_owned());
+    }
+
+    fn clear_holder(&mut self) {
+        self.holder = None;
+    }
+}
+
+/// A sink or a webhook that this instance serves.
+pub(crate) struct Lease<'a, R> {
+    records: &'a RelayRecords,
     name: &'a str,
     instance: &'a str,
     /// The record as it was written last.
-    pub(crate) record: SinkRecord,
+    pub(crate) record: R,
     version: u64,
     written_at: Instant,
 }
@@ -32,31 +76,33 @@ pub(crate) struct Lease<'a> {
 pub(crate) enum LeaseState {
     /// This instance has it, and nobody has changed the record.
     Kept,
-    /// This instance has it. An operator has changed the record, which was read again.
+    /// This instance has it. Somebody else has changed the record, which was read again.
     Changed,
     /// Another instance has it.
     Lost,
 }
 
-/// What this instance has seen of the record of a sink that another instance serves.
+/// What this instance has seen of a record that another instance writes.
 pub(crate) struct Standby {
     version: u64,
     since: Instant,
 }
 
-/// Takes a sink if it is free: new, left by its holder, or held by an instance that does not write any more.
-pub(crate) async fn acquire<'a>(
-    records: &'a SinkRecords,
-    (name, instance, kind): (&'a str, &'a str, &str),
+/// Takes a lease if it is free: new, left by its holder, or held by an instance that does not write any more. `first` makes the record
+/// if there is none, and `prepare` changes it before it is written.
+pub(crate) async fn acquire<'a, R: LeasedRecord>(
+    records: &'a RelayRecords,
+    (name, instance): (&'a str, &'a str),
     is_shared: bool,
     standby: &mut Option<Standby>,
-    first_position: impl AsyncFnOnce() -> Result<u64, Failure>,
-) -> Result<Option<Lease<'a>>, Failure> {
+    first: impl AsyncFnOnce() -> Result<R, Failure>,
+    prepare: impl FnOnce(&mut R),
+) -> Result<Option<Lease<'a, R>>, Failure> {
     let (mut record, version) = match records.read(name).await? {
         Some(found) => found,
-        None => (SinkRecord { position: first_position().await?, ..SinkRecord::default() }, 0),
+        None => (first().await?, 0),
     };
-    let is_held = is_shared && record.holder.as_ref().is_some_and(|holder| holder != instance);
+    let is_held = is_shared && record.holder().is_some_and(|holder| holder != instance);
     if is_held {
         let seen = standby.get_or_insert_with(|| Standby { version, since: Instant::now() });
         if seen.version != version {
@@ -66,16 +112,14 @@ pub(crate) async fn acquire<'a>(
             return Ok(None);
         }
     }
-    kind.clone_into(&mut record.kind);
-    record.holder = Some(instance.to_owned());
-    record.state = SinkState::Running;
-    record.last_error = None;
+    record.set_holder(instance);
+    prepare(&mut record);
     *standby = None;
     let written = records.write(name, Some(&record), version, RecordChange::Silent).await?;
     Ok(written.map(|version| Lease { records, name, instance, record, version, written_at: Instant::now() }))
 }
 
-impl Lease<'_> {
+impl<R: LeasedRecord> Lease<'_, R> {
     /// Writes the record.
     pub(crate) async fn write(&mut self) -> Result<LeaseState, Failure> {
         let written =
@@ -96,13 +140,13 @@ impl Lease<'_> {
 
     /// Looks whether somebody else has changed the record.
     pub(crate) async fn check(&mut self) -> Result<LeaseState, Failure> {
-        let Some((record, version)): Option<Versioned> = self.records.read(self.name).await? else {
+        let Some((record, version)) = self.records.read::<R>(self.name).await? else {
             return Ok(LeaseState::Lost);
         };
         if version == self.version {
             return Ok(LeaseState::Kept);
         }
-        if record.holder.as_deref() != Some(self.instance) {
+        if record.holder() != Some(self.instance) {
             return Ok(LeaseState::Lost);
         }
         // The record may be this instance's own write whose answer was lost. To read it again is right then too.
@@ -110,12 +154,11 @@ impl Lease<'_> {
         Ok(LeaseState::Changed)
     }
 
-    /// Leaves the sink to other instances.
+    /// Leaves it to other instances.
     pub(crate) async fn leave(mut self) {
-        self.record.holder = None;
-        self.record.state = SinkState::Standby;
+        self.record.clear_holder();
         if let Err(error) = self.write().await {
-            tracing::debug!(sink = self.name, %error, "the sink was not left in order");
+            tracing::debug!(name = self.name, %error, "a lease was not left in order");
         }
     }
 }

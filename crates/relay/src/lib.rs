@@ -1,4 +1,4 @@
-//! Delivers the events of a store to other systems (*sinks*): files, brokers, caches.
+//! Delivers the events of a store to other systems: to *sinks*, which are files, brokers and caches, and to webhooks.
 //!
 //! Each sink has a task (`runner`). It reads the feed from the sink's position, has it delivered, and moves the position once the sink
 //! has confirmed. So an event is delivered at least once, and never before its commit. A sink that is down delays itself alone.
@@ -6,7 +6,9 @@
 //! The position is in a record of the store (`lease`). The instance whose id is in the record serves the sink. Each change of a
 //! record names the version that it expects, so an instance that has lost a sink can't move its position.
 //!
-//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`.
+//! Webhooks get the same events (`webhooks`). Their endpoints are records of the store, and not in the configuration.
+//!
+//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`.
 
 mod feed;
 mod filter;
@@ -20,7 +22,9 @@ mod runner;
 mod sink;
 mod sinks;
 mod status;
+mod webhooks;
 
 pub use filter::{EventFilter, TypeFilter};
 pub use options::{RelayOptions, SinkKind, SinkOptions, SinkStart};
 pub use relay::{Relay, SinkCommandError};
+pub use webhooks::{DeliveryPage, WebhookCommandError, WebhookOptions, WebhookReplay};

@@ -1,6 +1,7 @@
 //! What the relay is started with.
 
 use crate::filter::EventFilter;
+use crate::webhooks::WebhookOptions;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ pub struct RelayOptions {
     pub is_shared: bool,
     /// The sinks.
     pub sinks: Vec<SinkOptions>,
+    /// What webhooks are sent with.
+    pub webhooks: WebhookOptions,
 }
 
 /// A sink.

@@ -1,7 +1,8 @@
-//! Reads and writes the records of sinks.
+//! Reads and writes the records of sinks and of webhooks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_api::sink_record::SinkRecord;
+use stockhold_api::webhook_record::{WebhookProgress, WebhookRecord};
 use stockhold_domain::{
     Command, Envelope, EventId, Label, Origin, Outcome, RecordChange, RecordKey, RecordKind, RecordValue,
     Rejection, RequestId, SetRecord,
@@ -14,24 +15,69 @@ use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
 /// Records that are read at a time.
 const PAGE: usize = 256;
 
-/// A record and its version. Version 0: there is none.
-pub(crate) type Versioned = (SinkRecord, u64);
+/// A kind of record that the relay reads and writes.
+pub(crate) trait StoredRecord: Sized {
+    /// Its kind.
+    const KIND: RecordKind;
 
-/// The records of sinks in a store.
-pub(crate) struct SinkRecords {
+    /// The bytes to store.
+    fn to_stored(&self) -> Vec<u8>;
+
+    /// Reads stored bytes.
+    fn from_stored(bytes: &[u8]) -> Result<Self, String>;
+}
+
+impl StoredRecord for SinkRecord {
+    const KIND: RecordKind = RecordKind::Sink;
+
+    fn to_stored(&self) -> Vec<u8> {
+        self.to_bytes()
+    }
+
+    fn from_stored(bytes: &[u8]) -> Result<Self, String> {
+        Self::from_bytes(bytes).map_err(|error| error.to_string())
+    }
+}
+
+impl StoredRecord for WebhookRecord {
+    const KIND: RecordKind = RecordKind::Webhook;
+
+    fn to_stored(&self) -> Vec<u8> {
+        self.to_bytes()
+    }
+
+    fn from_stored(bytes: &[u8]) -> Result<Self, String> {
+        Self::from_bytes(bytes).map_err(|error| error.to_string())
+    }
+}
+
+impl StoredRecord for WebhookProgress {
+    const KIND: RecordKind = RecordKind::WebhookProgress;
+
+    fn to_stored(&self) -> Vec<u8> {
+        self.to_bytes()
+    }
+
+    fn from_stored(bytes: &[u8]) -> Result<Self, String> {
+        Self::from_bytes(bytes).map_err(|error| error.to_string())
+    }
+}
+
+/// The records of a store that the relay reads and writes.
+pub(crate) struct RelayRecords {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     ids: Mutex<IdSource>,
 }
 
-impl SinkRecords {
+impl RelayRecords {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: IdSource) -> Self {
         Self { store, clock, ids: Mutex::new(ids) }
     }
 
-    /// The record of a sink. `None` if there is none.
-    pub(crate) async fn read(&self, name: &str) -> Result<Option<Versioned>, Failure> {
-        let query = Query::Record(key(name)?);
+    /// A record and its version. `None` if there is none.
+    pub(crate) async fn read<R: StoredRecord>(&self, name: &str) -> Result<Option<(R, u64)>, Failure> {
+        let query = Query::Record(key::<R>(name)?);
         match stockhold_store::query(&*self.store, query).await? {
             QueryResult::Record(None) => Ok(None),
             QueryResult::Record(Some(record)) => {
@@ -42,12 +88,12 @@ impl SinkRecords {
         }
     }
 
-    /// The records of all sinks, in the order of their names.
-    pub(crate) async fn read_all(&self) -> Result<Vec<(String, SinkRecord)>, Failure> {
+    /// All records of a kind with their versions, in the order of their names.
+    pub(crate) async fn read_all<R: StoredRecord>(&self) -> Result<Vec<(String, R, u64)>, Failure> {
         let mut all = Vec::new();
         let mut after: Option<Label> = None;
         loop {
-            let query = Query::Records { kind: RecordKind::Sink, after, limit: PAGE };
+            let query = Query::Records { kind: R::KIND, after, limit: PAGE };
             let QueryResult::Records(page) = stockhold_store::query(&*self.store, query).await? else {
                 return Err(wrong_answer());
             };
@@ -55,7 +101,7 @@ impl SinkRecords {
             after = page.last().map(|record| record.key.id.clone());
             for record in page {
                 if let Some(value) = &record.value {
-                    all.push((record.key.id.as_str().to_owned(), parse(value)?));
+                    all.push((record.key.id.as_str().to_owned(), parse(value)?, record.version));
                 }
             }
             if is_last {
@@ -65,21 +111,21 @@ impl SinkRecords {
     }
 
     /// Writes a record if it still has the version, and returns its new version. `None`: somebody else has changed it.
-    pub(crate) async fn write(
+    pub(crate) async fn write<R: StoredRecord>(
         &self,
         name: &str,
-        record: Option<&SinkRecord>,
+        record: Option<&R>,
         expected_version: u64,
         change: RecordChange,
     ) -> Result<Option<u64>, Failure> {
         let value = match record {
             Some(record) => Some(
-                RecordValue::new(&record.to_bytes())
-                    .map_err(|error| Failure::Internal(format!("the record of the sink {name} {error}")))?,
+                RecordValue::new(&record.to_stored())
+                    .map_err(|error| Failure::Internal(format!("the record {name} {error}")))?,
             ),
             None => None,
         };
-        let command = Command::SetRecord(SetRecord { key: key(name)?, expected_version, value, change });
+        let command = Command::SetRecord(SetRecord { key: key::<R>(name)?, expected_version, value, change });
         let now = self.clock.now();
         let (request, fresh) = {
             let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,16 +152,16 @@ impl SinkRecords {
     }
 }
 
-fn key(name: &str) -> Result<RecordKey, Failure> {
-    Ok(RecordKey { kind: RecordKind::Sink, id: label(name)? })
+fn key<R: StoredRecord>(name: &str) -> Result<RecordKey, Failure> {
+    Ok(RecordKey { kind: R::KIND, id: label(name)? })
 }
 
 fn label(text: &str) -> Result<Label, Failure> {
     Label::new(text).map_err(|error| Failure::Internal(format!("{text:?}: {error}")))
 }
 
-fn parse(value: &RecordValue) -> Result<SinkRecord, Failure> {
-    SinkRecord::from_bytes(value.as_bytes()).map_err(|error| Failure::Internal(error.to_string()))
+fn parse<R: StoredRecord>(value: &RecordValue) -> Result<R, Failure> {
+    R::from_stored(value.as_bytes()).map_err(Failure::Internal)
 }
 
 fn wrong_answer() -> Failure {

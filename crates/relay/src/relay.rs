@@ -3,10 +3,11 @@
 use crate::feed::{Feed, FeedRead};
 use crate::lease::RENEW_INTERVAL;
 use crate::options::RelayOptions;
-use crate::records::SinkRecords;
+use crate::records::RelayRecords;
 use crate::runner::Runner;
 use crate::sinks;
 use crate::status::lag;
+use crate::webhooks::{Supervisor, WebhookClient};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -25,8 +26,9 @@ const TRIES: usize = 20;
 /// Delivers the events of a store to sinks, from a thread of its own.
 pub struct Relay {
     options: Arc<RelayOptions>,
-    feed: Feed,
-    records: Arc<SinkRecords>,
+    pub(crate) feed: Feed,
+    pub(crate) records: Arc<RelayRecords>,
+    pub(crate) webhook_client: Arc<Result<WebhookClient, String>>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,32 +57,45 @@ impl From<Failure> for SinkCommandError {
 }
 
 impl Relay {
-    /// Starts the relay. It has no thread if there are no sinks.
+    /// Starts the relay.
     pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: RelayOptions) -> io::Result<Self> {
         let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
         let options = Arc::new(options);
-        let records = Arc::new(SinkRecords::new(Arc::clone(&store), clock, ids));
+        let records = Arc::new(RelayRecords::new(Arc::clone(&store), clock, ids));
         let (stop, stopped) = watch::channel(false);
-        let mut relay = Self { options, feed: Feed(store), records, stop, thread: None };
-        if !relay.options.sinks.is_empty() {
-            describe();
-            let runners = relay.runners(&stopped);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let work = move || {
-                let tasks = LocalSet::new();
-                let running: Vec<_> =
-                    runners.into_iter().map(|runner| tasks.spawn_local(runner.run())).collect();
-                tasks.block_on(&runtime, async {
-                    for task in running {
-                        if let Err(error) = task.await {
-                            tracing::error!(%error, "a sink ended");
-                        }
-                    }
-                });
-            };
-            relay.thread = Some(std::thread::Builder::new().name("relay".to_owned()).spawn(work)?);
+        let client = options.webhooks.client();
+        if let Err(error) = &client {
+            if options.webhooks.ca_file.is_some() {
+                return Err(io::Error::other(format!("webhook_ca_file: {error}")));
+            }
+            tracing::warn!(error, "webhooks can't be sent");
         }
+        let webhook_client = Arc::new(client);
+        let mut relay = Self { options, feed: Feed(store), records, webhook_client, stop, thread: None };
+        describe();
+        let runners = relay.runners(&stopped);
+        let supervisor = relay.supervisor(stopped);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let work = move || {
+            let tasks = LocalSet::new();
+            let mut running: Vec<_> =
+                runners.into_iter().map(|runner| tasks.spawn_local(runner.run())).collect();
+            running.push(tasks.spawn_local(supervisor.run()));
+            tasks.block_on(&runtime, async {
+                for task in running {
+                    if let Err(error) = task.await {
+                        tracing::error!(%error, "a task of the relay ended");
+                    }
+                }
+            });
+        };
+        relay.thread = Some(std::thread::Builder::new().name("relay".to_owned()).spawn(work)?);
         Ok(relay)
+    }
+
+    /// The `source` of every event.
+    pub fn source(&self) -> &str {
+        &self.options.source
     }
 
     fn runners(&self, stop: &watch::Receiver<bool>) -> Vec<Runner> {
@@ -97,9 +112,23 @@ impl Relay {
         self.options.sinks.iter().map(runner).collect()
     }
 
+    fn supervisor(&self, stop: watch::Receiver<bool>) -> Supervisor {
+        Supervisor {
+            source: self.options.source.as_str().into(),
+            instance: self.options.instance.as_str().into(),
+            is_shared: self.options.is_shared,
+            client: Arc::clone(&self.webhook_client),
+            feed: self.feed.clone(),
+            records: Arc::clone(&self.records),
+            stop,
+        }
+    }
+
     /// All sinks: those that are configured here, and those that the store has a position of.
     pub async fn statuses(&self) -> Result<Vec<SinkStatus>, Failure> {
-        let mut records: BTreeMap<_, _> = self.records.read_all().await?.into_iter().collect();
+        let stored = self.records.read_all::<SinkRecord>().await?;
+        let mut records: BTreeMap<_, _> =
+            stored.into_iter().map(|(name, record, _)| (name, record)).collect();
         for sink in &self.options.sinks {
             records
                 .entry(sink.name.clone())
@@ -174,12 +203,13 @@ impl Relay {
         if self.options.sinks.iter().any(|sink| sink.name == name) {
             return Err(SinkCommandError::InUse);
         }
-        let (record, version) = self.records.read(name).await?.ok_or(SinkCommandError::UnknownSink)?;
+        let (record, version) =
+            self.records.read::<SinkRecord>(name).await?.ok_or(SinkCommandError::UnknownSink)?;
         if self.options.is_shared && record.holder.is_some() {
             // A holder that lives writes the record in this time, and the version below is not the newest one any more.
             tokio::time::sleep(RENEW_INTERVAL + RENEW_INTERVAL / 2).await;
         }
-        match self.records.write(name, None, version, RecordChange::Silent).await? {
+        match self.records.write::<SinkRecord>(name, None, version, RecordChange::Silent).await? {
             Some(_) => Ok(()),
             None => Err(SinkCommandError::InUse),
         }
@@ -228,6 +258,10 @@ fn describe() {
     metrics::describe_gauge!(
         "stockhold_relay_lag_events",
         "Events of the feed that a sink of this instance has not got yet"
+    );
+    metrics::describe_counter!(
+        "stockhold_webhook_attempts_total",
+        "Attempts to deliver to a webhook, by whether it confirmed"
     );
     metrics::describe_counter!("stockhold_relay_failures_total", "Deliveries that a sink did not confirm");
 }

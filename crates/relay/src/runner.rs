@@ -5,11 +5,11 @@ use crate::inventory::{FLUSH_INTERVAL, Inventory};
 use crate::lease::{Lease, LeaseState, RENEW_INTERVAL, Standby, acquire};
 use crate::message::Message;
 use crate::options::{SinkOptions, SinkStart};
-use crate::records::SinkRecords;
+use crate::records::RelayRecords;
 use crate::sink::{DeliveryError, Sink};
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_api::sink_record::{SinkFailure, SinkState};
+use stockhold_api::sink_record::{SinkFailure, SinkRecord, SinkState};
 use stockhold_store::{EventRow, Failure};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ pub(crate) struct Runner {
     pub(crate) instance: Arc<str>,
     pub(crate) is_shared: bool,
     pub(crate) feed: Feed,
-    pub(crate) records: Arc<SinkRecords>,
+    pub(crate) records: Arc<RelayRecords>,
     pub(crate) sink: Box<dyn Sink>,
     /// Becomes true when the relay stops.
     pub(crate) stop: watch::Receiver<bool>,
@@ -78,15 +78,19 @@ impl Runner {
     pub(crate) async fn run(mut self) {
         let records = Arc::clone(&self.records);
         let (options, instance) = (self.options.clone(), Arc::clone(&self.instance));
-        let names = (options.name.as_str(), &*instance, options.kind.name());
+        let names = (options.name.as_str(), &*instance);
         let mut standby: Option<Standby> = None;
         let mut stop = self.stop.clone();
         loop {
-            let first_position = async || match options.start {
-                SinkStart::Beginning => Ok(0),
-                SinkStart::Now => self.feed.newest().await,
+            let first = async || {
+                let position = match options.start {
+                    SinkStart::Beginning => 0,
+                    SinkStart::Now => self.feed.newest().await?,
+                };
+                Ok(SinkRecord { position, ..SinkRecord::default() })
             };
-            let taken = acquire(&records, names, self.is_shared, &mut standby, first_position).await;
+            let prepare = |record: &mut SinkRecord| options.kind.name().clone_into(&mut record.kind);
+            let taken = acquire(&records, names, self.is_shared, &mut standby, first, prepare).await;
             match taken {
                 Ok(Some(mut lease)) => loop {
                     match self.serve(&mut lease).await {
@@ -111,7 +115,7 @@ impl Runner {
     }
 
     /// Delivers from the position of the record on.
-    async fn serve(&mut self, lease: &mut Lease<'_>) -> ServiceEnd {
+    async fn serve(&mut self, lease: &mut Lease<'_, SinkRecord>) -> ServiceEnd {
         let now = Instant::now();
         let mut progress = Progress {
             scanned: lease.record.position,
@@ -140,7 +144,11 @@ impl Runner {
     }
 
     /// Reads what is new, delivers it, and keeps the record.
-    async fn step(&mut self, lease: &mut Lease<'_>, progress: &mut Progress) -> Result<(), StepEnd> {
+    async fn step(
+        &mut self,
+        lease: &mut Lease<'_, SinkRecord>,
+        progress: &mut Progress,
+    ) -> Result<(), StepEnd> {
         let rows = match self.feed.after(progress.scanned, BATCH).await? {
             FeedRead::Events(rows) => rows,
             FeedRead::Archived(through) => {
@@ -187,7 +195,7 @@ impl Runner {
         Ok(())
     }
 
-    fn message(&self, lease: &Lease<'_>, row: &EventRow) -> Message {
+    fn message(&self, lease: &Lease<'_, SinkRecord>, row: &EventRow) -> Message {
         let is_replayed = row.position <= lease.record.replay_through;
         Message::of_row(row, &self.source, is_replayed.then_some(lease.record.replays))
     }
@@ -196,7 +204,7 @@ impl Runner {
     /// among the messages.
     async fn deliver(
         &mut self,
-        lease: &mut Lease<'_>,
+        lease: &mut Lease<'_, SinkRecord>,
         progress: &mut Progress,
         messages: &[Message],
         covered: Option<u64>,
@@ -248,7 +256,12 @@ impl Runner {
     }
 
     /// Waits before a delivery is tried again. Watches the record meanwhile.
-    async fn pause(&mut self, lease: &mut Lease<'_>, attempts: u32, is_refused: bool) -> Result<(), StepEnd> {
+    async fn pause(
+        &mut self,
+        lease: &mut Lease<'_, SinkRecord>,
+        attempts: u32,
+        is_refused: bool,
+    ) -> Result<(), StepEnd> {
         let first = if is_refused { FIRST_REFUSED_PAUSE } else { FIRST_PAUSE };
         let pause = first.saturating_mul(1 << attempts.saturating_sub(1).min(8)).min(LONGEST_PAUSE);
         let until = Instant::now() + pause;
@@ -267,7 +280,7 @@ impl Runner {
     /// Writes the record if it says something new or is due to be renewed, and otherwise looks whether somebody has changed it.
     async fn keep_record(
         &self,
-        lease: &mut Lease<'_>,
+        lease: &mut Lease<'_, SinkRecord>,
         progress: &mut Progress,
         position: Option<u64>,
     ) -> Result<(), StepEnd> {
@@ -282,7 +295,7 @@ impl Runner {
 
     async fn save(
         &self,
-        lease: &mut Lease<'_>,
+        lease: &mut Lease<'_, SinkRecord>,
         progress: &Progress,
         position: Option<u64>,
     ) -> Result<LeaseState, Failure> {
@@ -315,18 +328,24 @@ impl Runner {
 }
 
 /// Renews the lease, or looks whether somebody has changed the record.
-async fn renew(lease: &mut Lease<'_>) -> Result<(), StepEnd> {
+async fn renew(lease: &mut Lease<'_, SinkRecord>) -> Result<(), StepEnd> {
     let state = if lease.age() >= RENEW_INTERVAL { lease.write().await? } else { lease.check().await? };
     state.proceed()
 }
 
 /// Whether an operator has had the sink skip this message.
-fn is_skipped(lease: &Lease<'_>, message: &Message) -> bool {
+fn is_skipped(lease: &Lease<'_, SinkRecord>, message: &Message) -> bool {
     let skipped = &lease.record.skipped;
     !skipped.is_empty() && skipped.iter().any(|skipped| skipped.event_id == message.id.to_string())
 }
 
-fn note_failure(lease: &mut Lease<'_>, message: &Message, error: &DeliveryError, attempts: u32, at: i64) {
+fn note_failure(
+    lease: &mut Lease<'_, SinkRecord>,
+    message: &Message,
+    error: &DeliveryError,
+    attempts: u32,
+    at: i64,
+) {
     lease.record.state = if error.is_refused { SinkState::Blocked } else { SinkState::Retrying };
     lease.record.last_error = Some(SinkFailure {
         at,

@@ -1,0 +1,48 @@
+//! Webhooks: every event of the feed, signed, to the endpoints that callers have created.
+//!
+//! A supervisor (`supervisor`) reads the settings of all endpoints, and has a task for each enabled one (`deliverer`). The task takes the
+//! lease of the endpoint's progress like that of a sink. It sends new events and those that failed before, some at a time and in no
+//! order. The progress is a position and the exceptions to it (`stockhold_api::webhook_record`), written at most once in a second.
+//!
+//! Operators change progress by a write that expects its version (`commands`). The task then goes on from what they wrote.
+
+mod address;
+mod commands;
+mod deliverer;
+mod endpoint;
+mod http;
+mod schedule;
+mod supervisor;
+
+pub use commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
+pub(crate) use supervisor::Supervisor;
+
+use address::AllowedNetworks;
+pub(crate) use http::WebhookClient;
+
+use http::{Lookup, SystemLookup};
+use ipnet::IpNet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use stockhold_api::client::ClientAccess;
+
+/// What webhooks are sent with.
+#[derive(Clone, Debug, Default)]
+pub struct WebhookOptions {
+    /// Networks that webhooks may be sent to although they are not public.
+    pub allowed_networks: Vec<IpNet>,
+    /// Certificates that are trusted instead of the system's, as PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl WebhookOptions {
+    /// The client. It needs certificates, so a system without any has none.
+    pub(crate) fn client(&self) -> Result<WebhookClient, String> {
+        let mut access = ClientAccess::default();
+        if let Some(file) = &self.ca_file {
+            access = access.with_ca_file(file);
+        }
+        let lookup: Arc<dyn Lookup> = Arc::new(SystemLookup);
+        WebhookClient::new(AllowedNetworks(self.allowed_networks.clone()), &access, &lookup)
+    }
+}
