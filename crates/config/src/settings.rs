@@ -15,12 +15,13 @@ use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
 use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
 use stockhold_gate::GateAddress;
-use stockhold_relay::SinkOptions;
+use stockhold_relay::{SinkOptions, WebhookOptions};
+use stockhold_service::network;
 
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 35] = [
+pub(crate) const KEYS: [&str; 37] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -56,6 +57,8 @@ pub(crate) const KEYS: [&str; 35] = [
     "storefront_principal",
     "source",
     "sinks",
+    "webhook_allowed_networks",
+    "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
 pub(crate) const TABLES: [&str; 6] =
@@ -130,6 +133,10 @@ pub struct Config {
     pub source: String,
     /// Systems that events are delivered to.
     pub sinks: BTreeMap<String, SinkSettings>,
+    /// Networks that webhooks may be sent to although they are not public.
+    pub webhook_allowed_networks: Vec<String>,
+    /// Certificates that webhooks trust instead of the system's, as PEM.
+    pub webhook_ca_file: Option<PathBuf>,
     /// Locations with their own times.
     pub locations: BTreeMap<String, LocationTimes>,
     /// Warnings about environment variables that look like settings and are none.
@@ -195,6 +202,8 @@ impl Default for Config {
             storefront_principal: None,
             source: "stockhold".to_owned(),
             sinks: BTreeMap::new(),
+            webhook_allowed_networks: Vec::new(),
+            webhook_ca_file: None,
             locations: BTreeMap::new(),
             ignored: Vec::new(),
         }
@@ -218,6 +227,7 @@ impl Config {
         self.access.check()?;
         self.check_profile_listeners()?;
         self.sink_options().map_err(at("sinks"))?;
+        self.webhook_options().map_err(at("webhook_allowed_networks"))?;
         if self.source.is_empty() || self.source.contains(char::is_control) {
             let what =
                 "source: must be a text without control characters, like https://shop.example/stockhold";
@@ -292,6 +302,16 @@ impl Config {
     /// The sinks for the relay.
     pub fn sink_options(&self) -> Result<Vec<SinkOptions>, String> {
         sinks::options_of(&self.sinks)
+    }
+
+    /// What webhooks are sent with.
+    pub fn webhook_options(&self) -> Result<WebhookOptions, String> {
+        let network =
+            |text: &String| network(text).map_err(|error| format!("webhook_allowed_networks: {error}"));
+        Ok(WebhookOptions {
+            allowed_networks: self.webhook_allowed_networks.iter().map(network).collect::<Result<_, _>>()?,
+            ca_file: self.webhook_ca_file.clone(),
+        })
     }
 
     /// Threads that serve requests.

@@ -208,6 +208,7 @@ fn start_relay(config: &Config, store: &Backend, clock: &Arc<dyn Clock>) -> Resu
         instance,
         is_shared: !config.store.is_embedded(),
         sinks: config.sink_options()?,
+        webhooks: config.webhook_options()?,
     };
     // Derived events have to show the newest state of an item.
     let relay = Relay::start(store.primary(), Arc::clone(clock), options);

@@ -35,7 +35,7 @@ fn arrows_go_one_way() {
     assert_eq!(own("service"), ["domain"]);
     assert_eq!(own("api"), ["domain", "service", "store"]);
     assert_eq!(own("config"), ["domain", "embedded", "gate", "relay", "service", "sql"]);
-    assert_eq!(own("cli"), ["api", "config", "domain", "embedded", "sim", "sql", "store"]);
+    assert_eq!(own("cli"), ["api", "config", "domain", "embedded", "service", "sim", "sql", "store"]);
     assert_eq!(
         own("server"),
         ["api", "cli", "config", "domain", "embedded", "gate", "relay", "service", "sql", "store"]

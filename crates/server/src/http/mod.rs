@@ -39,6 +39,7 @@ mod sale;
 mod signing_key;
 mod sink_routes;
 mod stream;
+mod webhook_routes;
 mod worker;
 
 mod admin;

@@ -161,6 +161,28 @@ fn on_sink(method: &str, name: &str, tail: &str) -> Result<RouteId, RouteError> 
     if method == allowed { Ok(id) } else { Err(RouteError::WrongMethod(allowed)) }
 }
 
+/// The route of the webhook endpoints, or of one of them.
+fn on_webhook(method: &str, id: &str, tail: &str) -> Result<RouteId, RouteError> {
+    let is_get = matches!(method, "GET" | "HEAD");
+    match (id, tail, method) {
+        ("", "", "POST") => Ok(RouteId::CreateWebhook),
+        ("", "", _) if is_get => Ok(RouteId::ListWebhooks),
+        ("", "", _) => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+        ("", ..) => Err(RouteError::UnknownPath),
+        (_, "", "PATCH") => Ok(RouteId::UpdateWebhook),
+        (_, "", "DELETE") => Ok(RouteId::DeleteWebhook),
+        (_, "", _) if is_get => Ok(RouteId::GetWebhook),
+        (_, "", _) => Err(RouteError::WrongMethod("GET, HEAD, PATCH, DELETE")),
+        (_, "deliveries", _) if is_get => Ok(RouteId::ListDeliveries),
+        (_, "deliveries", _) => Err(RouteError::WrongMethod("GET, HEAD")),
+        (_, "test", "POST") => Ok(RouteId::TestWebhook),
+        (_, "rotate", "POST") => Ok(RouteId::RotateWebhook),
+        (_, "replay", "POST") => Ok(RouteId::ReplayWebhook),
+        (_, "test" | "rotate" | "replay", _) => Err(RouteError::WrongMethod("POST")),
+        _ => Err(RouteError::UnknownPath),
+    }
+}
+
 fn match_segments<'a>(
     method: &str,
     segments: [&'a str; SEGMENTS],
@@ -227,6 +249,10 @@ fn match_segments<'a>(
         }
         ["v1", "limits", id, "usage", "", ""] => (get(RouteId::GetLimitUsage), [id, ""]),
         ["v1", "sinks", name, tail, "", ""] => (on_sink(method, name, tail), [name, ""]),
+        ["v1", "webhooks", id, "deliveries", delivery, "retry"] if !id.is_empty() && !delivery.is_empty() => {
+            (post(RouteId::RetryDelivery), [id, delivery])
+        }
+        ["v1", "webhooks", id, tail, "", ""] => (on_webhook(method, id, tail), [id, ""]),
         ["v1", "gate", "", "", "", ""] => (get(RouteId::GetGate), ["", ""]),
         ["v1", "gate", "reload", "", "", ""] => (post(RouteId::ReloadGate), ["", ""]),
         ["hub", tail, first, second, "", ""] => {

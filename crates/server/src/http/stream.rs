@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_api::decode::EventStreamQuery;
+use stockhold_api::decode::{EventFormat, EventStreamQuery};
 use stockhold_api::problem::Problem;
 use stockhold_api::{EventTypes, encode};
 use stockhold_domain::Instant;
@@ -87,7 +87,7 @@ impl Worker {
             None => self.newest_position().await?,
         };
         let (sender, pieces) = mpsc::channel(1);
-        tokio::task::spawn_local(feed(Rc::clone(self), Subscriber::of(context, stream.types), after, sender));
+        tokio::task::spawn_local(feed(Rc::clone(self), Subscriber::of(context, stream), after, sender));
         Ok(reply::stream(Some(EventStream { pieces, _open: open })))
     }
 }
@@ -120,17 +120,24 @@ async fn feed(worker: Rc<Worker>, subscriber: Subscriber, after: u64, pieces: mp
 struct Subscriber {
     caller: Caller,
     types: EventTypes,
+    format: EventFormat,
     authorization: Option<Vec<u8>>,
     client: IpAddr,
 }
 
 impl Subscriber {
-    fn of(context: RequestContext<'_>, types: EventTypes) -> Self {
+    fn of(context: RequestContext<'_>, stream: EventStreamQuery) -> Self {
         let authorization = match context.head.authorization {
             SingleHeader::Value(value) => Some(value.to_vec()),
             SingleHeader::Absent | SingleHeader::Repeated => None,
         };
-        Self { caller: context.caller.clone(), types, authorization, client: client_address(context.head) }
+        Self {
+            caller: context.caller.clone(),
+            types: stream.types,
+            format: stream.format,
+            authorization,
+            client: client_address(context.head),
+        }
     }
 
     /// Waits until the credential is refused, for example because its key was revoked, or can't be checked any more. A check holds
@@ -232,7 +239,10 @@ async fn next(
         }
         // Writing to a Vec does not fail.
         let _ = write!(piece, "id: {}\nevent: {}\ndata: ", row.position, encode::event_type(&row.event));
-        encode::event(&mut piece, row);
+        match subscriber.format {
+            EventFormat::Stockhold => encode::event(&mut piece, row),
+            EventFormat::CloudEvents => encode::cloud_event(&mut piece, row, worker.relay.source()),
+        }
         piece.extend_from_slice(b"\n\n");
         progress.told = row.position;
         if piece.len() >= PIECE {

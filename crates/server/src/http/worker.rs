@@ -341,6 +341,33 @@ impl Worker {
             }
             RouteId::InitSink => Box::pin(self.init_sink(context, decode::sink(sku, query)?)).await,
             RouteId::ForgetSink => Box::pin(self.forget_sink(context, decode::sink(sku, query)?)).await,
+            RouteId::ListWebhooks => {
+                decode::webhooks(query)?;
+                Box::pin(self.webhooks(context)).await
+            }
+            RouteId::CreateWebhook => {
+                Box::pin(self.create_webhook(context, decode::create_webhook(query, body)?)).await
+            }
+            RouteId::GetWebhook => Box::pin(self.webhook(context, decode::webhook(sku, query)?)).await,
+            RouteId::UpdateWebhook => {
+                Box::pin(self.update_webhook(context, decode::update_webhook(sku, query, body)?)).await
+            }
+            RouteId::DeleteWebhook => {
+                Box::pin(self.delete_webhook(context, decode::webhook(sku, query)?)).await
+            }
+            RouteId::TestWebhook => Box::pin(self.test_webhook(context, decode::webhook(sku, query)?)).await,
+            RouteId::RotateWebhook => {
+                Box::pin(self.rotate_webhook(context, decode::rotate_webhook(sku, query, body)?)).await
+            }
+            RouteId::ListDeliveries => {
+                Box::pin(self.deliveries(context, decode::deliveries(sku, query)?)).await
+            }
+            RouteId::RetryDelivery => {
+                Box::pin(self.retry_delivery(context, decode::delivery(sku, pool, query)?)).await
+            }
+            RouteId::ReplayWebhook => {
+                Box::pin(self.replay_webhook(context, decode::replay_webhook(sku, query, body)?)).await
+            }
             RouteId::ReloadGate => Box::pin(self.reload_gate(context, decode::reload_gate(query)?)).await,
             RouteId::PauseItem => {
                 Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, true)?)).await

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use stockhold_api::client::{At, Client};
@@ -258,14 +258,23 @@ pub(crate) fn free_port() -> u16 {
 /// A command that runs beside the test, killed when dropped.
 pub(crate) struct Running {
     child: Child,
+    stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
 }
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        Self { child, stderr }
+        Self { child, stdout, stderr }
+    }
+
+    /// The next line of standard output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line
     }
 
     /// Reads standard error up to a line with these words. Panics when it ends before.
@@ -285,7 +294,7 @@ impl Running {
     /// Waits for its end: the exit code and standard output.
     pub(crate) fn finish(mut self) -> (Option<i32>, String) {
         let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.stdout.read_to_string(&mut out).unwrap();
         (self.child.wait().unwrap().code(), out)
     }
 }

@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 71] = [
+const SCOPES: [(&str, &str); 81] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -51,6 +51,16 @@ const SCOPES: [(&str, &str); 71] = [
     ("POST /v1/sinks/{sink}/replay", "webhooks:admin"),
     ("POST /v1/sinks/{sink}/init", "webhooks:admin"),
     ("DELETE /v1/sinks/{sink}", "webhooks:admin"),
+    ("POST /v1/webhooks", "webhooks:admin"),
+    ("GET /v1/webhooks", "webhooks:admin"),
+    ("GET /v1/webhooks/{webhook_id}", "webhooks:admin"),
+    ("PATCH /v1/webhooks/{webhook_id}", "webhooks:admin"),
+    ("DELETE /v1/webhooks/{webhook_id}", "webhooks:admin"),
+    ("POST /v1/webhooks/{webhook_id}/test", "webhooks:admin"),
+    ("POST /v1/webhooks/{webhook_id}/rotate", "webhooks:admin"),
+    ("GET /v1/webhooks/{webhook_id}/deliveries", "webhooks:admin"),
+    ("POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry", "webhooks:admin"),
+    ("POST /v1/webhooks/{webhook_id}/replay", "webhooks:admin"),
     ("GET /v1/sale", "inventory:read"),
     ("POST /v1/inventory/{sku}/pause", "sale:admin"),
     ("POST /v1/inventory/{sku}/resume", "sale:admin"),
@@ -91,6 +101,8 @@ fn call(spec: &RouteSpec) -> Call {
         .replace("{unit_id}", "nothing")
         .replace("{pool}", "nothing")
         .replace("{sink}", "nothing")
+        .replace("{webhook_id}", "nothing")
+        .replace("{delivery_id}", "nothing")
         .replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")
         .replace("{reservation_id}", "01890a5d-ac96-774b-bcce-b302099a8057")
         .replace("{limit_id}", "nothing")

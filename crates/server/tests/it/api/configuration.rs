@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 35] = [
+const KEYS: [&str; 37] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -40,6 +40,8 @@ const KEYS: [&str; 35] = [
     "storefront_principal",
     "source",
     "sinks",
+    "webhook_allowed_networks",
+    "webhook_ca_file",
     "locations",
 ];
 

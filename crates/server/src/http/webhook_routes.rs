@@ -1,0 +1,307 @@
+//! The routes of webhook endpoints. They concern all events, so a caller with restrictions may neither see nor change them.
+//!
+//! A change of the settings is one commit with its event. Deliveries are the relay's (`stockhold_relay`).
+
+use super::reply::{self, Reply};
+use super::request_error::RequestError;
+use super::restrict::check_unrestricted;
+use super::worker::{HandlerResult, RequestContext, Worker};
+use stockhold_api::decode::{DeliveriesQuery, EventBound, Invalid, WebhookChange, WebhookReplayRequest};
+use stockhold_api::encode;
+use stockhold_api::problem::Problem;
+use stockhold_api::webhook_record::{EndpointSecret, WEBHOOKS, WebhookRecord, WebhookStatus};
+use stockhold_domain::{
+    Command, EventId, Instant, Label, Outcome, RecordChange, RecordKey, RecordKind, RecordValue, Rejection,
+    SetRecord,
+};
+use stockhold_relay::{DeliveryPage, WebhookCommandError};
+use stockhold_service::WebhookSecret;
+use stockhold_store::{Failure, Query, QueryResult};
+
+/// Tries of a change of an endpoint that others change at the same time.
+const TRIES: usize = 5;
+/// The version of a record that does not exist.
+const ABSENT: u64 = 0;
+
+impl Worker {
+    /// `POST /v1/webhooks`
+    pub(super) async fn create_webhook(
+        &self,
+        context: RequestContext<'_>,
+        change: WebhookChange,
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        if self.all_webhooks().await?.len() >= WEBHOOKS {
+            return Err(Problem::too_many_webhooks(WEBHOOKS).into());
+        }
+        let now = self.clock.now();
+        let mut record = WebhookRecord {
+            url: String::new(),
+            types: Vec::new(),
+            skus: Vec::new(),
+            locations: Vec::new(),
+            rate_limit: None,
+            status: WebhookStatus::Enabled,
+            disabled_reason: None,
+            secrets: vec![EndpointSecret { secret: new_secret()?, ends_at: None }],
+            created_at: now.micros(),
+            updated_at: now.micros(),
+            enabled_after: self.newest_position().await?,
+        };
+        self.set_members(&mut record, change)?;
+        let id = label(&self.made_id(now).to_string())?;
+        if !self.has_set(context, &id, Some(&record), ABSENT, RecordChange::EndpointCreated).await? {
+            return Err(RequestError::wrong_answer());
+        }
+        let place = format!("/v1/webhooks/{id}");
+        let shown = reply::json(|out| encode::with_secret(out, id.as_str(), &record));
+        let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
+        Ok(Reply { status: 201, headers, ..shown })
+    }
+
+    /// `GET /v1/webhooks`
+    pub(super) async fn webhooks(&self, context: RequestContext<'_>) -> HandlerResult {
+        check_unrestricted(context)?;
+        let all = self.all_webhooks().await?;
+        Ok(reply::json(|out| encode::webhooks(out, &all)))
+    }
+
+    /// `GET /v1/webhooks/{webhook_id}`
+    pub(super) async fn webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
+        check_unrestricted(context)?;
+        let (record, _) = self.stored_webhook(&id).await?;
+        Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)))
+    }
+
+    /// `PATCH /v1/webhooks/{webhook_id}`
+    pub(super) async fn update_webhook(
+        &self,
+        context: RequestContext<'_>,
+        (id, change): (Label, WebhookChange),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        for _ in 0..TRIES {
+            let (before, version) = self.stored_webhook(&id).await?;
+            let mut record = before.clone();
+            let is_enabled_again =
+                before.status == WebhookStatus::Disabled && change.status == Some(WebhookStatus::Enabled);
+            if is_enabled_again {
+                record.disabled_reason = None;
+                record.enabled_after = self.newest_position().await?;
+            }
+            self.set_members(&mut record, change.clone())?;
+            record.updated_at = self.clock.now().micros();
+            if self.has_set(context, &id, Some(&record), version, RecordChange::EndpointChanged).await? {
+                return Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)));
+            }
+        }
+        Err(RequestError::from_store(&Failure::Overloaded))
+    }
+
+    /// `DELETE /v1/webhooks/{webhook_id}`
+    pub(super) async fn delete_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
+        check_unrestricted(context)?;
+        for _ in 0..TRIES {
+            let (_, version) = self.stored_webhook(&id).await?;
+            if self.has_set(context, &id, None, version, RecordChange::EndpointDeleted).await? {
+                self.relay
+                    .forget_webhook(id.as_str())
+                    .await
+                    .map_err(|error| RequestError::from_store(&error))?;
+                return Ok(reply::empty(204));
+            }
+        }
+        Err(RequestError::from_store(&Failure::Overloaded))
+    }
+
+    /// `POST /v1/webhooks/{webhook_id}/test`
+    pub(super) async fn test_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
+        check_unrestricted(context)?;
+        let (record, _) = self.stored_webhook(&id).await?;
+        let event_id = self.made_id(self.clock.now());
+        let test = self.relay.test_webhook(id.as_str(), &record, event_id).await;
+        Ok(Reply { status: 202, ..reply::json(|out| encode::webhook_test(out, event_id, &test)) })
+    }
+
+    /// `POST /v1/webhooks/{webhook_id}/rotate`
+    pub(super) async fn rotate_webhook(
+        &self,
+        context: RequestContext<'_>,
+        (id, overlap_seconds): (Label, u32),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let secret = new_secret()?;
+        for _ in 0..TRIES {
+            let (mut record, version) = self.stored_webhook(&id).await?;
+            let now = self.clock.now();
+            let end = Instant::from_micros(now.micros() + i64::from(overlap_seconds) * 1_000_000);
+            record.rotate(secret.clone(), end, now);
+            if self.has_set(context, &id, Some(&record), version, RecordChange::EndpointSecretRotated).await?
+            {
+                let shown = reply::json(|out| encode::webhook_secret(out, &secret));
+                return Ok(Reply { headers: vec![("cache-control", "no-store".into())], ..shown });
+            }
+        }
+        Err(RequestError::from_store(&Failure::Overloaded))
+    }
+
+    /// `GET /v1/webhooks/{webhook_id}/deliveries`
+    pub(super) async fn deliveries(
+        &self,
+        context: RequestContext<'_>,
+        (id, query): (Label, DeliveriesQuery),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let (record, _) = self.stored_webhook(&id).await?;
+        let page = DeliveryPage { status: query.status, before: query.before, limit: query.limit };
+        let found = self.relay.webhook_deliveries(id.as_str(), &record, page).await;
+        let (all, next) = found.map_err(|error| refusal(error, ""))?;
+        let next = next.map(|next| next.to_string());
+        Ok(reply::json(|out| encode::deliveries(out, &all, next.as_deref())))
+    }
+
+    /// `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry`
+    pub(super) async fn retry_delivery(
+        &self,
+        context: RequestContext<'_>,
+        (id, delivery): (Label, Label),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let record = self.enabled_webhook(&id).await?;
+        let retried = self.relay.retry_delivery(id.as_str(), &record, delivery.as_str()).await;
+        retried.map_err(|error| refusal(error, delivery.as_str()))?;
+        Ok(reply::empty(204))
+    }
+
+    /// `POST /v1/webhooks/{webhook_id}/replay`
+    pub(super) async fn replay_webhook(
+        &self,
+        context: RequestContext<'_>,
+        (id, request): (Label, WebhookReplayRequest),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let record = self.enabled_webhook(&id).await?;
+        let position_at =
+            async |at| self.relay.position_at(at).await.map_err(|failure| RequestError::from_store(&failure));
+        let from = match request.from {
+            EventBound::Position(position) => position,
+            EventBound::Time(since) => position_at(since).await?,
+        };
+        let to = match request.to {
+            None => None,
+            Some(EventBound::Position(position)) => Some(position),
+            // The last event before the next microsecond.
+            Some(EventBound::Time(until)) => {
+                let next = Instant::from_micros(until.micros().saturating_add(1));
+                Some(position_at(next).await?.saturating_sub(1))
+            }
+        };
+        let replay = self.relay.replay_webhook(id.as_str(), &record, (from, to), request.only_failed).await;
+        let replay = replay.map_err(|error| refusal(error, ""))?;
+        let shown = reply::json(|out| encode::webhook_replay(out, replay.from, replay.to, replay.deliveries));
+        Ok(Reply { status: 202, ..shown })
+    }
+
+    /// Sets what a request says of an endpoint.
+    fn set_members(&self, record: &mut WebhookRecord, change: WebhookChange) -> Result<(), RequestError> {
+        if let Some(url) = change.url {
+            self.relay.check_webhook_url(&url).map_err(|what| Invalid::new("/url", what))?;
+            record.url = url;
+        }
+        record.types = change.types.unwrap_or_else(|| std::mem::take(&mut record.types));
+        record.skus = change.skus.unwrap_or_else(|| std::mem::take(&mut record.skus));
+        record.locations = change.locations.unwrap_or_else(|| std::mem::take(&mut record.locations));
+        record.rate_limit = change.rate_limit.unwrap_or(record.rate_limit);
+        record.status = change.status.unwrap_or(record.status);
+        Ok(())
+    }
+
+    /// All endpoints, in the order of their creation.
+    async fn all_webhooks(&self) -> Result<Vec<(String, WebhookRecord)>, RequestError> {
+        let query = Query::Records { kind: RecordKind::Webhook, after: None, limit: WEBHOOKS };
+        let QueryResult::Records(records) = self.find(query).await? else {
+            return Err(RequestError::wrong_answer());
+        };
+        let mut all = Vec::with_capacity(records.len());
+        for record in records {
+            if let Some(value) = &record.value {
+                all.push((record.key.id.as_str().to_owned(), read(value)?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// An endpoint and the version of its settings. Refuses an id that none has.
+    async fn stored_webhook(&self, id: &Label) -> Result<(WebhookRecord, u64), RequestError> {
+        let QueryResult::Record(found) = self.find(Query::Record(key(id))).await? else {
+            return Err(RequestError::wrong_answer());
+        };
+        let value = found.as_ref().and_then(|record| Some((record.version, record.value.as_ref()?)));
+        let Some((version, value)) = value else {
+            return Err(Problem::unknown_webhook(id.as_str()).into());
+        };
+        Ok((read(value)?, version))
+    }
+
+    /// An endpoint that gets events.
+    async fn enabled_webhook(&self, id: &Label) -> Result<WebhookRecord, RequestError> {
+        let (record, _) = self.stored_webhook(id).await?;
+        match record.status {
+            WebhookStatus::Enabled => Ok(record),
+            WebhookStatus::Disabled => Err(Problem::webhook_disabled(id.as_str()).into()),
+        }
+    }
+
+    /// Writes the settings of an endpoint. Returns false if they were changed since they were read.
+    async fn has_set(
+        &self,
+        context: RequestContext<'_>,
+        id: &Label,
+        record: Option<&WebhookRecord>,
+        expected_version: u64,
+        change: RecordChange,
+    ) -> Result<bool, RequestError> {
+        let value = record.map(|record| RecordValue::new(&record.to_bytes())).transpose();
+        let value =
+            value.map_err(|_| Invalid::new("", "names more and longer SKUs and locations than may be"))?;
+        let command = Command::SetRecord(SetRecord { key: key(id), expected_version, value, change });
+        match self.run(context, command, None).await? {
+            Outcome::Done(_) => Ok(true),
+            Outcome::Refused(Rejection::RecordChanged { .. }) => Ok(false),
+            Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
+            Outcome::Replayed(_) | Outcome::Later => Err(RequestError::wrong_answer()),
+        }
+    }
+
+    fn made_id(&self, now: Instant) -> EventId {
+        EventId::new(now, self.ids.borrow_mut().random())
+    }
+}
+
+fn key(id: &Label) -> RecordKey {
+    RecordKey { kind: RecordKind::Webhook, id: id.clone() }
+}
+
+fn label(text: &str) -> Result<Label, RequestError> {
+    Label::new(text).map_err(|error| RequestError::internal(error.to_string()))
+}
+
+fn read(value: &RecordValue) -> Result<WebhookRecord, RequestError> {
+    WebhookRecord::from_bytes(value.as_bytes()).map_err(|error| RequestError::internal(error.to_string()))
+}
+
+fn new_secret() -> Result<WebhookSecret, RequestError> {
+    WebhookSecret::generate().map_err(|error| RequestError::internal(error.to_string()))
+}
+
+fn refusal(error: WebhookCommandError, delivery: &str) -> RequestError {
+    match error {
+        WebhookCommandError::UnknownDelivery => Problem::unknown_delivery(delivery).into(),
+        WebhookCommandError::OutOfRange(first, last) => {
+            let detail =
+                format!("must be {first} to {last}: the events that the store has and the endpoint has got");
+            Problem::from(Invalid::new("/from_position", detail)).into()
+        }
+        WebhookCommandError::Store(failure) => RequestError::from_store(&failure),
+    }
+}
