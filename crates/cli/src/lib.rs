@@ -26,6 +26,7 @@ mod table;
 mod ctl;
 mod export;
 mod import;
+mod listen;
 
 mod bench;
 mod demo;
@@ -246,6 +247,20 @@ enum Command {
     /// written stays, and standard error says how to continue.
     #[command(verbatim_doc_comment)]
     Export(export::ExportArgs),
+    /// Send the events of a running server to an application on this machine, as webhooks
+    ///
+    /// For developers: your application gets each event as a webhook would bring it, signed and as a CloudEvent, and the server needs no
+    /// endpoint for it. Each line of the output is an event and what the application answered. A delivery that fails is not repeated.
+    /// The command goes on when the server restarts. It needs a key with the scope events:read. Events that sinks and webhooks derive
+    /// from the state of items (inventory.updated and the like) are not part of it.
+    ///
+    /// Try it:
+    ///   stockhold listen --forward-to http://localhost:3000/hook
+    ///   stockhold listen --forward-to http://localhost:3000/hook --types reservation.* --from 1
+    ///
+    /// Exit codes: 0 standard output was closed, 1 refused, 2 invalid command line, 5 no answer from the server for a day.
+    #[command(verbatim_doc_comment)]
+    Listen(listen::ListenArgs),
     /// Measure a running server: throughput, latency, and what limits it
     ///
     /// Creates SKUs of its own with plenty of stock, reserves (confirms, reads) them for a while, and reports operations a second,
@@ -447,6 +462,7 @@ fn execute(command: Command, serve: fn(&Config) -> ExitCode) -> ExitCode {
         Command::Keys(args) => ctl::run_keys(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Listen(args) => listen::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),

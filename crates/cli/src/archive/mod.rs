@@ -32,7 +32,7 @@ pub(super) struct ArchiveArgs {
     /// Directory for the files. It is created if it does not exist
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Let events of the embedded store leave although this sink has not got them. Repeat it for more sinks
+    /// Let events of the embedded store leave although this sink or webhook has not got them. Repeat it for more of them
     #[arg(long, value_name = "SINK")]
     ignore_sink: Vec<String>,
     /// Remove from the store what is written and synced

@@ -12,6 +12,7 @@ mod show;
 mod sinks;
 mod stock;
 mod units;
+mod webhooks;
 
 pub(super) use keys::{KeysArgs, run as run_keys};
 
@@ -154,6 +155,9 @@ enum CtlCommand {
     /// The systems that events are delivered to: list them, have one skip an event or get events again
     #[command(subcommand)]
     Sinks(sinks::SinksCommand),
+    /// The endpoints that events are sent to: create, list, test and repair them
+    #[command(subcommand)]
+    Webhooks(webhooks::WebhooksCommand),
     /// Show the newest events, or follow events as they happen
     ///
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
@@ -367,6 +371,7 @@ impl CtlCommand {
             Self::Limits(ask) => ask.request(),
             Self::Gate(ask) => Ok(ask.request()),
             Self::Sinks(ask) => Ok(ask.request()),
+            Self::Webhooks(ask) => Ok(ask.request()),
             Self::Events(_) => Err("events are not a single request".to_owned()),
         }
     }
