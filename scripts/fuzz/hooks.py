@@ -80,6 +80,10 @@ NOT_IN_A_SCHEMA = [
     (r"/lines", r"must name at most [\d,]+ items together, found [\d,]+: .*"),
     # Days that no month has, and the first hours of 1970 with an offset.
     (r".*", r"must be a time like .*, found \"(?!(0|1[0-8]|19[0-6])).*"),
+    # Which addresses webhooks may be sent to is known to the server. Of two ends of a range, one may be given.
+    (r"/url", r"(must (be an address|begin with https|have no user name|name a host)|is \d+ bytes long|can't be used: ).*"),
+    (r"/until", r"must be left out beside to_position"),
+    (r"/from_position", r"must be [\d,]+ to [\d,]+: the events that the store has and the endpoint has got"),
     # API keys: what a pattern can't say of times, networks and lengths in bytes.
     (r"/expires_at", r"must be in the future"),
     (r"/allowed_cidrs/\d+", r".* is no network: .*"),
