@@ -23,6 +23,8 @@ const PAUSE_MILLIS: u64 = 60;
 const AFTER_PAUSE: (u64, u64) = (10, 150);
 /// A point is hit at one of its first so many times; at the first when that was too late.
 const TIMES: u64 = 12;
+/// Longest time until a store that is in trouble says so. A thread that panics has to unwind first, which takes 100 ms on a busy machine.
+const TROUBLE_SHOWS: Duration = Duration::from_millis(500);
 const CLIENTS: usize = 16;
 /// Requests of each client right before a kill.
 const FRESH: usize = 8;
@@ -246,8 +248,10 @@ fn after(server: &mut Server, action: Action, happened: bool, rng: &mut Rng) -> 
         }
         Action::Kill => server.process.wait(STOP_TIMEOUT).map(|status| Some(ServerFate::Ended(status))),
         Action::Panic | Action::Error => {
-            // A store that is in trouble says so before long.
-            std::thread::sleep(Duration::from_millis(100));
+            let until = Instant::now() + TROUBLE_SHOWS;
+            while Instant::now() < until && server.is_ready() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             fate(server).map(Some)
         }
     }
