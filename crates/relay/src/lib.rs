@@ -8,7 +8,7 @@
 //!
 //! Webhooks get the same events (`webhooks`). Their endpoints are records of the store, and not in the configuration.
 //!
-//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`.
+//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`, `webhook_commands`.
 
 mod feed;
 mod filter;
@@ -22,9 +22,11 @@ mod runner;
 mod sink;
 mod sinks;
 mod status;
+mod webhook_commands;
 mod webhooks;
 
 pub use filter::{EventFilter, TypeFilter};
 pub use options::{RelayOptions, SinkKind, SinkOptions, SinkStart};
 pub use relay::{Relay, SinkCommandError};
-pub use webhooks::{DeliveryPage, WebhookCommandError, WebhookOptions, WebhookReplay};
+pub use webhook_commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
+pub use webhooks::WebhookOptions;

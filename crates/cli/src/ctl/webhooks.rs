@@ -39,7 +39,7 @@ pub(super) enum WebhooksCommand {
     ///   stockhold ctl webhooks replay WEBHOOK --since 2026-11-24T09:30:00Z --until 2026-11-24T10:15:00Z
     ///   stockhold ctl webhooks replay WEBHOOK --from-position 1 --only-failed
     #[command(verbatim_doc_comment)]
-    Replay(ReplayArgs),
+    Replay(WebhookReplayArgs),
 }
 
 #[derive(Args)]
@@ -99,7 +99,7 @@ pub(super) struct RetryArgs {
 }
 
 #[derive(Args)]
-pub(super) struct ReplayArgs {
+pub(super) struct WebhookReplayArgs {
     #[command(flatten)]
     webhook: WebhookArgs,
     /// The first event

@@ -4,17 +4,17 @@
 //! lease of the endpoint's progress like that of a sink. It sends new events and those that failed before, some at a time and in no
 //! order. The progress is a position and the exceptions to it (`stockhold_api::webhook_record`), written at most once in a second.
 //!
-//! Operators change progress by a write that expects its version (`commands`). The task then goes on from what they wrote.
+//! Operators change progress by a write that expects its version (`crate::webhook_commands`). The task then goes on from what they wrote.
 
 mod address;
-mod commands;
 mod deliverer;
 mod endpoint;
 mod http;
 mod schedule;
 mod supervisor;
 
-pub use commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
+pub(crate) use endpoint::{attempt, filter};
+pub(crate) use http::AttemptResult;
 pub(crate) use supervisor::Supervisor;
 
 use address::AllowedNetworks;

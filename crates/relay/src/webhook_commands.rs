@@ -1,9 +1,8 @@
 //! What operators do with webhooks, besides their settings.
 
-use super::endpoint::{attempt, filter};
-use super::http::AttemptResult;
 use crate::feed::FeedRead;
 use crate::relay::Relay;
+use crate::webhooks::{AttemptResult, attempt, filter};
 use bytes::Bytes;
 use stockhold_api::EventType;
 use stockhold_api::encode::{Delivery, DeliveryStatus, WebhookTest, cloud_event_of_test};
