@@ -9,6 +9,7 @@ use crate::item::{ItemKey, Mode, Supply};
 use crate::label::Label;
 use crate::limit::LimitTerms;
 use crate::pool::PoolTerms;
+use crate::price::Price;
 use crate::record::{RecordChange, RecordKey, RecordValue};
 use crate::state::Scope;
 use crate::time::{Instant, Seconds};
@@ -393,6 +394,10 @@ pub struct SetStock {
     pub sale_ends_at: Patch<Instant>,
     /// The deliveries that are expected, in place of those that were.
     pub incoming: Option<Box<[Supply]>>,
+    /// What a unit costs.
+    pub price: Patch<Box<Price>>,
+    /// Available units at and below which the stock counts as low.
+    pub low_stock: Patch<u64>,
     /// The caller's own data.
     pub metadata: Patch<Arc<str>>,
     /// The precondition of the change.

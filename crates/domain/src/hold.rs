@@ -6,6 +6,7 @@ use crate::label::Label;
 use crate::limit::{LineCount, Subject, SubjectKind};
 use crate::limits::RELATED_RESERVATIONS;
 use crate::pool::PoolDraw;
+use crate::price::LinePrice;
 use crate::time::{Instant, Seconds};
 use crate::unit::{LineUnit, LineUnits};
 use alloc::boxed::Box;
@@ -58,6 +59,8 @@ pub struct LineDetails {
     /// Units that were drawn from pools, each pool once and in order of their names; the others are general stock. Returned units are not
     /// among them.
     pub draws: Vec<PoolDraw>,
+    /// What its units cost together, as it was when they were reserved. `None` unless all of them had a price.
+    pub price: Option<LinePrice>,
 }
 
 impl LineDetails {
@@ -70,8 +73,13 @@ impl LineDetails {
 impl Line {
     /// Its details, which may all be absent.
     pub fn details(&self) -> &LineDetails {
-        const NONE: &LineDetails =
-            &LineDetails { backordered: 0, promised_at: None, counted: Vec::new(), draws: Vec::new() };
+        const NONE: &LineDetails = &LineDetails {
+            backordered: 0,
+            promised_at: None,
+            counted: Vec::new(),
+            draws: Vec::new(),
+            price: None,
+        };
         self.details.as_deref().unwrap_or(NONE)
     }
 
@@ -120,6 +128,11 @@ impl ReserveTerms {
             Some(SubjectKind::Owner) => Some(Subject::Owner(self.owner_id.clone())),
             Some(SubjectKind::Customer) => self.optional.as_ref()?.customer_id.clone().map(Subject::Customer),
         }
+    }
+
+    /// The sales channel.
+    pub fn channel(&self) -> Option<&Label> {
+        self.optional.as_ref()?.channel.as_ref()
     }
 
     /// The pool that lines draw from.
@@ -280,6 +293,11 @@ impl Hold {
     /// Units granted over all lines.
     pub fn quantity(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.quantity)).sum()
+    }
+
+    /// What its lines cost together. `None` unless all of them have a price.
+    pub fn price(&self) -> Option<LinePrice> {
+        LinePrice::sum(self.lines.iter().map(|line| line.details().price.as_ref()))
     }
 
     /// Its weight in a batch: the number of its lines and of its units with ids.

@@ -3,6 +3,7 @@
 use crate::event::CounterEffect;
 use crate::label::Label;
 use crate::pool::Pools;
+use crate::price::Price;
 use crate::time::{Instant, Seconds};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -101,6 +102,10 @@ pub struct Settings {
     pub sale_ends_at: Option<Instant>,
     /// Deliveries that are expected: at most [`crate::limits::SUPPLIES`], in order of their dates, each id once.
     pub incoming: Box<[Supply]>,
+    /// What a unit costs. Lines keep the price at which their units were reserved.
+    pub price: Option<Box<Price>>,
+    /// Available units at and below which the stock counts as low. No rule reads it. Events say when it is reached.
+    pub low_stock: Option<u64>,
     /// The caller's own data: a JSON object in compact form.
     pub metadata: Option<Arc<str>>,
 }

@@ -24,6 +24,7 @@ mod item;
 mod item_key;
 mod limit;
 mod pool;
+mod price;
 mod record;
 mod unit;
 
@@ -53,7 +54,7 @@ pub use command::{
     Transfer,
 };
 pub use command_kind::CommandKind;
-pub use decide::{DecideError, Effects, decide, footprint};
+pub use decide::{DecideError, Effects, decide, footprint, quote};
 pub use event::{
     CounterEffect, Disposition, Event, HoldChange, KeyRecord, KeyTarget, LimitEffects, LineChange,
     MovedUnits, Parties, StockChange, Transition,
@@ -72,6 +73,7 @@ pub use limit::{
 };
 pub use outcome::{Outcome, Reply};
 pub use pool::{Pool, PoolDraw, PoolEffect, PoolTerms, Pools, PoolsAfter};
+pub use price::{Currency, Discount, LinePrice, Price, Reduction};
 pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
 pub use rejection::{ExceededLimit, FieldError, Rejection, Shortage, UnavailableUnits};
 pub use source::{Source, SourceError, Strategy};

@@ -35,6 +35,15 @@ pub const SECTIONS: usize = 100;
 /// Most units of an item. Sums over a whole catalogue stay far below `u64::MAX`, and each total is exact as a JSON
 /// number.
 pub const TOTAL_UNITS: u64 = 1_000_000_000_000;
+/// Largest amount of a line or of a reservation, in the smallest unit of its currency: the largest whole number that JSON numbers represent
+/// exactly.
+pub const AMOUNT: u64 = (1 << 53) - 1;
+/// Largest amount of one unit.
+pub const UNIT_AMOUNT: u64 = 1_000_000_000_000;
+/// Most discounts of one price.
+pub const DISCOUNTS: usize = 16;
+/// Most channels of one discount.
+pub const DISCOUNT_CHANNELS: usize = 100;
 /// Most deliveries that an item may expect.
 pub const SUPPLIES: usize = 16;
 /// Most pools of one item.

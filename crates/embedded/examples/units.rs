@@ -110,6 +110,8 @@ fn set(item: &ItemKey, total_units: Option<u64>, mode: Mode) -> Command {
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,
+        price: Patch::Keep,
+        low_stock: Patch::Keep,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,

@@ -177,8 +177,16 @@ impl Maker {
         // Some histories sell what is not there from the beginning.
         if self.random.one_in(3) {
             let (window, supplies, gated) = (None, None, None);
+            let price = Some(self.random.byte());
             ops.extend((0..3).map(|item| {
-                Op::Terms(TermsOp::Set { item, allowance: Some(FIRST_ALLOWANCE), window, supplies, gated })
+                Op::Terms(TermsOp::Set {
+                    item,
+                    allowance: Some(FIRST_ALLOWANCE),
+                    window,
+                    supplies,
+                    gated,
+                    price,
+                })
             }));
         }
         for op in ops {

@@ -11,6 +11,7 @@ mod command;
 mod details;
 mod limits;
 mod pools;
+mod prices;
 mod read;
 mod settings;
 mod terms;

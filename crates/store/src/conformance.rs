@@ -30,6 +30,7 @@ mod merges;
 mod pauses;
 mod payments;
 mod pools;
+mod prices;
 mod records;
 mod returns;
 mod sourcing;
@@ -166,6 +167,7 @@ pub fn cases() -> Vec<Case> {
         pauses::CASES,
         payments::CASES,
         pools::CASES,
+        prices::CASES,
         unit_pools::CASES,
         records::CASES,
         returns::CASES,

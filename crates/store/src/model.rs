@@ -16,6 +16,7 @@ mod limits;
 mod naive_state;
 mod payments;
 mod pools;
+mod prices;
 mod records;
 mod sales;
 mod sourcing;
@@ -204,7 +205,7 @@ impl Model {
             }
             Command::Reserve(reserve) => {
                 self.expect_pool(reserve)?;
-                self.reserve(envelope.fresh.reservation, reserve, now).map(Reply::Reservation)
+                self.reserve(envelope.fresh.reservation, reserve, None, now).map(Reply::Reservation)
             }
             Command::Confirm(confirm) => {
                 self.confirm(envelope.fresh.reservation, confirm, now).map(Reply::Reservation)
@@ -304,7 +305,14 @@ impl Model {
 
     // Reservations.
 
-    fn reserve(&mut self, id: ReservationId, asked: &Reserve, now: Instant) -> Result<Hold, Rejection> {
+    /// `expired` is the reservation whose units are taken again, at the prices that it had.
+    fn reserve(
+        &mut self,
+        id: ReservationId,
+        asked: &Reserve,
+        expired: Option<&Hold>,
+        now: Instant,
+    ) -> Result<Hold, Rejection> {
         let requested_lines = asked.basket.lines();
         let record_of = |model: &Self, key: &ItemKey| model.records.iter().find(|s| s.key == *key).cloned();
         let known: Vec<Record> = requested_lines
@@ -353,6 +361,16 @@ impl Model {
         if !enough {
             return Err(Rejection::InsufficientInventory(short));
         }
+        for line in &mut lines {
+            match expired {
+                Some(expired) => {
+                    let before = expired.lines.iter().find(|before| before.item == line.item);
+                    prices::set_price(line, before.expect("the same item").details().price.clone());
+                }
+                None => self.price_line(line, None, asked.terms.channel(), now)?,
+            }
+        }
+        prices::expect_one_currency(lines.iter(), "/lines")?;
         // Only lines that get units limit the times.
         let granted: Vec<&Record> =
             known.iter().filter(|record| lines.iter().any(|line| line.item == record.key)).collect();

@@ -4,9 +4,10 @@
 use super::grants::{Grant, Request, expire_until_it_fits, grant, known};
 use super::hold::{change_hold, done, ended, expire, next_versions, open_for_change};
 use super::limits::{LimitDecision, LimitPlan};
+use super::prices::Quantities;
 use super::reserve::{line_units, validate_lines};
 use super::sale_state::refusal_of_sale;
-use super::{CommandContext, DecideError, backorder};
+use super::{CommandContext, DecideError, backorder, prices};
 use crate::basket::Basket;
 use crate::command::Amend;
 use crate::event::{HoldChange, LineChange};
@@ -68,7 +69,10 @@ pub(super) fn amend<S: State>(
             Ok(granted) => granted,
             Err(rejection) => return Ok(Outcome::Refused(rejection)),
         };
-        lines = new_lines(context, &hold, basket, granted, at)?;
+        lines = match new_lines(context, &hold, basket, granted, at)? {
+            Ok(lines) => lines,
+            Err(rejection) => return Ok(Outcome::Refused(rejection)),
+        };
     }
     let NewLines { lines, changes, latest, same } = lines;
     // After a payment window was closed, the deadline may be past its limit. Then only new lines cut it.
@@ -137,7 +141,8 @@ fn new_lines<S: State>(
     basket: &Basket,
     granted: Vec<Grant<'_>>,
     at: Instant,
-) -> Result<NewLines, DecideError> {
+) -> Result<Result<NewLines, Rejection>, DecideError> {
+    let channel = hold.terms.reserve.channel();
     let mut lines = Vec::with_capacity(basket.lines().len());
     let mut changes = Vec::with_capacity(basket.lines().len());
     let mut latest: Option<Instant> = None;
@@ -164,6 +169,13 @@ fn new_lines<S: State>(
             released: next_versions(&released)?.into(),
         });
         let (quantity, has_ids) = (line_units(offer.quantity)?, item.mode == Mode::Units);
+        let had = own.map_or(0, |line| line.quantity);
+        let of_line =
+            Quantities { kept: if has_ids { offer.kept } else { had.min(quantity) }, now: quantity };
+        if let Some(rejection) = prices::refusal_of_currency(item, own, of_line) {
+            return Ok(Err(rejection));
+        }
+        let details = backorder::details_of(item, own, quantity, has_ids.then_some(&units), counted, pool);
         let line = Line {
             item: item.key.clone(),
             requested: line_units(requested.quantity)?,
@@ -171,12 +183,15 @@ fn new_lines<S: State>(
             fulfilled: 0,
             returned: 0,
             sequence: own.map_or(0, |line| line.sequence),
-            details: backorder::details_of(item, own, quantity, has_ids.then_some(&units), counted, pool),
+            details: prices::with(details, prices::of_line(item, own, of_line, channel, at)),
             units: has_ids.then(|| Arc::new(LineUnits::new(units))),
         };
         same &= own.is_some_and(|own| own.requested == line.requested)
             && changes.last().is_some_and(|change| change.is_empty(&line));
         lines.push(line);
+    }
+    if let Some(rejection) = prices::refusal("/lines", lines.iter()) {
+        return Ok(Err(rejection));
     }
     let stays: BTreeSet<_> = lines.iter().map(|line| line.item.clone()).collect();
     for line in hold.lines.iter().filter(|line| !stays.contains(&line.item)) {
@@ -184,5 +199,5 @@ fn new_lines<S: State>(
         lines.push(line);
         changes.push(change);
     }
-    Ok(NewLines { lines, changes, latest, same })
+    Ok(Ok(NewLines { lines, changes, latest, same }))
 }

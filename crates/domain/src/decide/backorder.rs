@@ -62,15 +62,22 @@ pub(super) fn split(
         pools::kept(&details.draws, line.quantity.saturating_sub(quantity))
     };
     let draws = pools::rest(&details.draws, &kept);
-    let moved = LineDetails { backordered, counted, draws, ..details.clone() };
+    let price = details.price.as_ref().map(|price| price.share(quantity, line.quantity));
+    let rest = details.price.as_ref().zip(price.as_ref()).map(|(whole, share)| whole.less(share));
+    let moved = LineDetails { backordered, counted, draws, price, ..details.clone() };
     let counted = limits::less(&details.counted, quantity);
-    let left = LineDetails { counted, draws: kept, ..details.clone() };
+    let left = LineDetails { counted, draws: kept, price: rest, ..details.clone() };
     (promised(moved).some(), without(left, quantity).some())
 }
 
-/// The details of two lines of one item together, without what limits count.
+/// The details of two lines of one item together, without what limits count. The caller checks that their currencies are the same.
 pub(super) fn sum(one: &Line, other: &Line) -> Option<Box<LineDetails>> {
+    let is_new = one.quantity == 0;
     let (one, other) = (one.details(), other.details());
+    let price = match &one.price {
+        _ if is_new => other.price.clone(),
+        price => price.as_ref().zip(other.price.as_ref()).and_then(|(one, other)| one.plus(other)),
+    };
     let promised_at = match (one.backordered, other.backordered) {
         (0, _) => other.promised_at,
         (_, 0) => one.promised_at,
@@ -79,7 +86,7 @@ pub(super) fn sum(one: &Line, other: &Line) -> Option<Box<LineDetails>> {
     };
     let backordered = one.backordered.saturating_add(other.backordered);
     let draws = pools::sum(&one.draws, &other.draws);
-    LineDetails { backordered, promised_at, counted: Vec::new(), draws }.some()
+    LineDetails { backordered, promised_at, counted: Vec::new(), draws, price }.some()
 }
 
 fn without(details: LineDetails, units: u32) -> LineDetails {

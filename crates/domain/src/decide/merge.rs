@@ -4,7 +4,7 @@
 use super::amend::kept;
 use super::hold::{close, done, expire, next_versions, open_for_change};
 use super::limits::LimitPlan;
-use super::{CommandContext, DecideError, backorder, limits};
+use super::{CommandContext, DecideError, backorder, limits, prices};
 use crate::command::Merge;
 use crate::event::{HoldChange, LineChange};
 use crate::hold::{Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails};
@@ -175,7 +175,8 @@ fn sum(hold: &Hold, sources: &[Hold]) -> Result<Result<Lines, Rejection>, Decide
             line.units = Some(Arc::new(LineUnits::new(all)));
         }
     }
-    Ok(match too_large(&lines) {
+    let all = hold.lines.iter().chain(sources.iter().flat_map(|source| &*source.lines));
+    Ok(match too_large(&lines).or_else(|| prices::refusal("/from", all)) {
         Some(rejection) => Err(rejection),
         None => Ok((lines, changes)),
     })

@@ -10,6 +10,7 @@ mod limits;
 mod merge;
 mod payment;
 mod pools;
+mod prices;
 mod reacquire;
 mod record;
 mod reserve;
@@ -37,6 +38,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 pub use footprint::footprint;
+pub use prices::quote;
 
 /// The effects of a batch of commands. A store commits them at once.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,9 @@
 use super::grants::{Request, clamp_to_item_clock, expire_until_it_fits, grant};
 use super::hold::{change_hold, confirm_active, done, ended, same_sale};
 use super::limits::{LimitDecision, LimitPlan};
-use super::reserve::{NewHold, create, smallest_times};
+use super::reserve::{NewHold, create, granted_lines, smallest_times};
 use super::sale_state::refusal_of_sale;
-use super::{CommandContext, DecideError};
+use super::{CommandContext, DecideError, prices};
 use crate::basket::{Basket, RequestedLine};
 use crate::command::{Confirm, Fulfilment};
 use crate::event::HoldChange;
@@ -79,7 +79,9 @@ pub(super) fn reacquire<S: State>(
         expires_at: at.deadline(times.default_ttl),
         details: Some(Box::new(HoldDetails { replaces: Some(id), ..HoldDetails::default() })),
     };
-    let hold = create(context, new, granted, at)?;
+    let lines =
+        granted_lines(context, granted, |item, quantity| prices::frozen(&expired.lines, item, quantity))?;
+    let hold = create(context, new, lines, at)?;
     let hold = confirm_active(context, hold, command, event.nth(2), at)?;
     Ok(done(context, hold, at))
 }

@@ -3,18 +3,20 @@
 use super::grants::{Grant, Request, clamp_to_item_clock, expire_until_it_fits, grant, known};
 use super::hold::change_hold;
 use super::limits::{LimitDecision, LimitPlan};
+use super::prices::Quantities;
 use super::sale_state::refusal_of_sale;
 use super::sourcing::{self, Resolved};
-use super::{CommandContext, DecideError, backorder, pools};
+use super::{CommandContext, DecideError, backorder, pools, prices};
 use crate::basket::{Basket, RequestedLine};
 use crate::command::Reserve;
 use crate::event::{HoldChange, KeyTarget};
 use crate::hold::{Hold, HoldDetails, HoldTerms, Line, ReserveTerms, Status};
 use crate::hold_limits::HoldTimes;
 use crate::id::EventId;
-use crate::item::Mode;
+use crate::item::{Item, Mode};
 use crate::limits::{BASKET_UNITS, LINE_QUANTITY, LINE_UNITS};
 use crate::outcome::{Outcome, Reply};
+use crate::price::LinePrice;
 use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::{Instant, Seconds};
@@ -97,7 +99,15 @@ fn reserve_lines<S: State>(
         let line = requested.find(|line| line.item == grant.requested.item);
         grant.requested = line.unwrap_or(grant.requested);
     }
-    let hold = create(context, new, granted, now)?;
+    let channel = command.terms.channel();
+    let lines = granted_lines(context, granted, |item, quantity| {
+        let units = Quantities { kept: 0, now: quantity };
+        Ok(prices::of_line(item, None, units, channel, now))
+    })?;
+    if let Some(rejection) = prices::refusal("/lines", lines.iter()) {
+        return Ok(Outcome::Refused(rejection));
+    }
+    let hold = create(context, new, lines, now)?;
     context.remember(KeyTarget::Reservation(hold.id), now);
     Ok(Outcome::Done(Reply::Reservation(hold)))
 }
@@ -198,17 +208,17 @@ pub(super) struct NewHold {
     pub(super) details: Option<Box<HoldDetails>>,
 }
 
-/// Creates a hold of these lines.
-pub(super) fn create<S: State>(
-    context: &mut CommandContext<'_, S>,
-    new: NewHold,
+/// The lines of a new hold. `price` says what so many units of an item cost.
+pub(super) fn granted_lines<S: State>(
+    context: &CommandContext<'_, S>,
     granted: Vec<Grant<'_>>,
-    now: Instant,
-) -> Result<Hold, DecideError> {
+    price: impl Fn(&Item, u32) -> Result<Option<LinePrice>, DecideError>,
+) -> Result<Vec<Line>, DecideError> {
     let mut lines = Vec::with_capacity(granted.len());
     for Grant { requested, offer, counted, pool, own: _ } in granted {
         let item = known(context, requested)?;
         let quantity = line_units(offer.quantity)?;
+        let details = backorder::details_of(item, None, quantity, offer.units.as_deref(), counted, pool);
         lines.push(Line {
             item: item.key.clone(),
             requested: line_units(requested.quantity)?,
@@ -216,10 +226,20 @@ pub(super) fn create<S: State>(
             fulfilled: 0,
             returned: 0,
             sequence: 0,
-            details: backorder::details_of(item, None, quantity, offer.units.as_deref(), counted, pool),
+            details: prices::with(details, price(item, quantity)?),
             units: offer.units.map(|units| Arc::new(LineUnits::new(units))),
         });
     }
+    Ok(lines)
+}
+
+/// Creates a hold of these lines.
+pub(super) fn create<S: State>(
+    context: &mut CommandContext<'_, S>,
+    new: NewHold,
+    lines: Vec<Line>,
+    now: Instant,
+) -> Result<Hold, DecideError> {
     let NewHold { event, terms, max_expires_at, expires_at, details } = new;
     let hold = Hold {
         id: context.fresh.reservation,

@@ -1,8 +1,8 @@
 //! Commands of operators: set and adjust stock, delete an item, pause and resume.
 
 use super::hold::expire;
-use super::{CommandContext, DecideError, add, next_sequence};
-use crate::command::{AdjustStock, DeleteItem, Precondition, SetSale, SetStock};
+use super::{CommandContext, DecideError, add, next_sequence, prices};
+use crate::command::{AdjustStock, DeleteItem, Patch, Precondition, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
 use crate::id::EventId;
 use crate::item::{Item, ItemKey, Mode, Settings, StockCounters, Supply};
@@ -59,6 +59,14 @@ fn malformed(command: &SetStock) -> Option<Rejection> {
     if command.oversell_allowance.is_some_and(|allowance| allowance > TOTAL_UNITS) {
         let detail = format!("must be at most {TOTAL_UNITS}");
         return Some(Rejection::invalid("/oversell_allowance", detail));
+    }
+    if let Patch::Set(price) = &command.price
+        && let Some(rejection) = prices::malformed(price)
+    {
+        return Some(rejection);
+    }
+    if matches!(command.low_stock, Patch::Set(units) if units > TOTAL_UNITS) {
+        return Some(Rejection::invalid("/low_stock", format!("must be at most {TOTAL_UNITS}")));
     }
     if let Some(rejection) = command.incoming.as_deref().and_then(malformed_supplies) {
         return Some(rejection);
@@ -357,6 +365,8 @@ fn merged(before: Option<&Settings>, command: &SetStock) -> Settings {
         sale_starts_at: command.sale_starts_at.over(before.sale_starts_at),
         sale_ends_at: command.sale_ends_at.over(before.sale_ends_at),
         incoming,
+        price: command.price.clone().over(before.price),
+        low_stock: command.low_stock.over(before.low_stock),
         metadata: command.metadata.clone().over(before.metadata),
     }
 }

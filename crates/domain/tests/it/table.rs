@@ -462,6 +462,8 @@ fn command(line: &str) -> Command {
             sale_starts_at: edge(words, "starts"),
             sale_ends_at: edge(words, "ends"),
             incoming: named(words, "incoming").map(supplies),
+            price: Patch::Keep,
+            low_stock: Patch::Keep,
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
             max_payment: setting(words, "max-payment"),

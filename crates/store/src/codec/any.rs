@@ -3,12 +3,13 @@
 use crate::random::Random;
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Disposition, Event, EventId, Fingerprint, Hold, HoldChange, HoldDetails,
-    HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, LimitEffects, Line, LineChange,
-    LineDetails, LineUnit, LineUnits, Mode, MovedUnits, OptionalTerms, Origin, Parties, Payment,
-    PaymentState, Place, Pool, PoolDraw, PoolTerms, PooledUnit, Pools, PoolsAfter, Record, RecordChange,
-    RecordKey, RecordKind, RecordValue, RequestId, ReservationId, ReserveTerms, Scope, Seconds, Settings,
-    Status, StockChange, StockCounters, Supply, Trace, Transition, Unit, UnitStatus, limits,
+    Attribute, Attributes, Closing, Currency, Discount, Disposition, Event, EventId, Fingerprint, Hold,
+    HoldChange, HoldDetails, HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label,
+    LimitEffects, Line, LineChange, LineDetails, LinePrice, LineUnit, LineUnits, Mode, MovedUnits,
+    OptionalTerms, Origin, Parties, Payment, PaymentState, Place, Pool, PoolDraw, PoolTerms, PooledUnit,
+    Pools, PoolsAfter, Price, Record, RecordChange, RecordKey, RecordKind, RecordValue, Reduction, RequestId,
+    ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace,
+    Transition, Unit, UnitStatus, limits,
 };
 
 /// Makes records.
@@ -91,6 +92,8 @@ impl Any {
                 default_ttl: self.maybe(Self::seconds),
                 max_hold: self.maybe(Self::seconds),
                 max_payment: self.maybe(Self::seconds),
+                price: self.maybe(Self::price).map(Box::new),
+                low_stock: self.maybe(Self::number),
                 metadata: self.maybe(Self::metadata),
             }),
             pools: Pools::new((0..self.0.below(3)).map(|number| self.pool(number)).collect()),
@@ -113,6 +116,37 @@ impl Any {
         }
     }
 
+    fn currency(&mut self) -> Currency {
+        self.0.pick(&["usd", "eur", "jpy"].map(|code| Currency::new(code).unwrap()))
+    }
+
+    fn price(&mut self) -> Price {
+        let discount = |any: &mut Self| Discount {
+            reduction: if any.0.one_in(2) {
+                Reduction::Percent(1 + u8::try_from(any.0.below(100)).unwrap())
+            } else {
+                Reduction::AmountOff(any.number().max(1))
+            },
+            from: any.maybe(Self::instant),
+            to: any.maybe(Self::instant),
+            channels: (0..any.0.below(3)).map(|_| any.label()).collect(),
+        };
+        Price {
+            unit_amount: self.number(),
+            currency: self.currency(),
+            discounts: (0..self.0.below(3)).map(|_| discount(self)).collect(),
+        }
+    }
+
+    fn line_price(&mut self) -> LinePrice {
+        LinePrice {
+            unit_amount: self.maybe(Self::number),
+            discount: self.number(),
+            amount: self.number(),
+            currency: self.currency(),
+        }
+    }
+
     pub(super) fn line_details(&mut self) -> LineDetails {
         let draw = |any: &mut Self| PoolDraw { pool: any.label(), units: any.small().max(1) };
         LineDetails {
@@ -120,6 +154,7 @@ impl Any {
             backordered: self.small(),
             promised_at: self.maybe(Self::instant),
             draws: (0..self.0.below(3)).map(|_| draw(self)).collect(),
+            price: self.maybe(Self::line_price),
         }
     }
 

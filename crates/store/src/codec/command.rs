@@ -3,6 +3,7 @@
 use super::changes::put_ids;
 use super::limits::put_terms;
 use super::pools::put_pool_terms;
+use super::prices::put_price;
 use super::settings::put_supplies;
 use super::terms::put_optional_terms;
 use super::units;
@@ -314,6 +315,8 @@ fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_patch(out, &set.sale_ends_at, |out, at| put_i64(out, at.micros()));
     put_option(out, set.incoming.as_deref(), put_supplies);
     put_patch(out, &set.gated, |out, gated| out.push(u8::from(*gated)));
+    put_patch(out, &set.price, |out, price| put_price(out, price));
+    put_patch(out, &set.low_stock, |out, units| put_u64(out, *units));
     put_precondition(out, set.expected.as_ref());
 }
 

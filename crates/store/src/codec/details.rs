@@ -3,6 +3,7 @@
 use super::changes::{ids, put_ids};
 use super::limits::{counted, put_counted};
 use super::pools::{draws, put_draws};
+use super::prices::{line_price, put_line_price};
 use super::read::{DecodeError, Reader};
 use super::write::{end_fields, put_field, put_i64, put_text, put_u64, put_u128};
 use stockhold_domain::{HoldDetails, Instant, LineDetails, Payment, PaymentState, ReservationId, limits};
@@ -21,6 +22,7 @@ const BACKORDERED: u8 = 1;
 const PROMISED_AT: u8 = 2;
 const COUNTED: u8 = 3;
 const DRAWS: u8 = 4;
+const PRICE: u8 = 5;
 
 /// Appends the details that are present.
 pub(super) fn put_details(out: &mut Vec<u8>, details: &HoldDetails) {
@@ -77,13 +79,14 @@ pub(super) fn details(reader: &mut Reader<'_>) -> Result<HoldDetails, DecodeErro
 
 /// Appends the details of a line that are present.
 pub(super) fn put_line_details(out: &mut Vec<u8>, details: &LineDetails) {
-    let LineDetails { backordered, promised_at, counted, draws } = details;
+    let LineDetails { backordered, promised_at, counted, draws, price } = details;
     put_field(out, BACKORDERED, (*backordered > 0).then_some(u64::from(*backordered)), put_u64);
     put_field(out, PROMISED_AT, *promised_at, |out, at| put_i64(out, at.micros()));
     put_field(out, COUNTED, (!counted.is_empty()).then_some(counted), |out, counted| {
         put_counted(out, counted);
     });
     put_field(out, DRAWS, (!draws.is_empty()).then_some(draws), |out, draws| put_draws(out, draws));
+    put_field(out, PRICE, price.as_ref(), put_line_price);
     end_fields(out);
 }
 
@@ -96,6 +99,7 @@ pub(super) fn line_details(reader: &mut Reader<'_>) -> Result<LineDetails, Decod
             PROMISED_AT => details.promised_at = Some(reader.instant()?),
             COUNTED => details.counted = counted(reader)?,
             DRAWS => details.draws = draws(reader)?,
+            PRICE => details.price = Some(line_price(reader)?),
             _ => return Ok(false),
         }
         Ok(true)

@@ -1,5 +1,6 @@
 //! The settings of an item, as tagged fields.
 
+use super::prices::{price, put_price};
 use super::read::{DecodeError, Reader};
 use super::write::{end_fields, put_field, put_i64, put_seconds, put_text, put_u64};
 use stockhold_domain::{Instant, Settings, Supply, limits};
@@ -14,6 +15,8 @@ const SALE_STARTS_AT: u8 = 7;
 const SALE_ENDS_AT: u8 = 8;
 const INCOMING: u8 = 9;
 const GATED: u8 = 10;
+const PRICE: u8 = 11;
+const LOW_STOCK: u8 = 12;
 
 /// Appends the settings of an item.
 pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
@@ -27,6 +30,8 @@ pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
         sale_starts_at,
         sale_ends_at,
         incoming,
+        price,
+        low_stock,
         metadata,
     } = settings;
     let put_instant = |out: &mut Vec<u8>, at: Instant| put_i64(out, at.micros());
@@ -44,6 +49,8 @@ pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
     });
     // The tag says that it is set. It has no value.
     put_field(out, GATED, gated.then_some(()), |_, ()| {});
+    put_field(out, PRICE, price.as_deref(), put_price);
+    put_field(out, LOW_STOCK, *low_stock, put_u64);
     end_fields(out);
 }
 
@@ -72,6 +79,8 @@ pub fn settings(reader: &mut Reader<'_>) -> Result<Settings, DecodeError> {
             SALE_ENDS_AT => settings.sale_ends_at = Some(reader.instant()?),
             INCOMING => settings.incoming = supplies(reader)?,
             GATED => settings.gated = true,
+            PRICE => settings.price = Some(Box::new(price(reader)?)),
+            LOW_STOCK => settings.low_stock = Some(reader.u64()?),
             _ => return Ok(false),
         }
         Ok(true)

@@ -445,6 +445,8 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,
+        price: Patch::Keep,
+        low_stock: Patch::Keep,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,

@@ -9,8 +9,8 @@ use super::maker::{
 use super::op::{OpContext, seat_id};
 use crate::random::Random;
 use stockhold_domain::{
-    AdjustStock, Command, Instant, Label, LimitTarget, LimitTerms, LimitedUnits, Patch, PoolTerms, SetStock,
-    SubjectKind, Supply,
+    AdjustStock, Command, Currency, Discount, Instant, Label, LimitTarget, LimitTerms, LimitedUnits, Patch,
+    PoolTerms, Price, Reduction, SetStock, SubjectKind, Supply,
 };
 
 /// Microseconds between the instants at which sales begin and end, and deliveries come.
@@ -35,6 +35,8 @@ pub enum TermsOp {
         supplies: Option<u8>,
         /// Selects whether it is gated.
         gated: Option<u8>,
+        /// Selects its price.
+        price: Option<u8>,
     },
     /// Receive an expected delivery.
     Receive {
@@ -109,6 +111,7 @@ impl TermsOp {
                 .then(|| (random.byte() % 3, random.byte() % 64 / 2 * u8::from(random.one_in(3)))),
             supplies: random.one_in(2).then(|| random.byte() % (SUPPLIES + 1)),
             gated: random.one_in(4).then(|| random.byte()),
+            price: (!random.one_in(3)).then(|| random.byte()),
         }
     }
 
@@ -133,10 +136,11 @@ impl TermsOp {
     /// The command, about the items of a history.
     pub(super) fn command(&self, context: &OpContext) -> Command {
         match self {
-            Self::Set { item, allowance, window, supplies, gated } => Command::SetStock(SetStock {
+            Self::Set { item, allowance, window, supplies, gated, price } => Command::SetStock(SetStock {
                 total_units: None,
                 oversell_allowance: allowance.map(u64::from),
                 gated: gated.map_or(Patch::Keep, gate),
+                price: price.map_or(Patch::Keep, price_of),
                 sale_starts_at: window.map_or(Patch::Keep, |(start, _)| edge(start)),
                 sale_ends_at: window.map_or(Patch::Keep, |(_, end)| edge(end)),
                 incoming: supplies.map(|count| (0..count).map(supply).collect()),
@@ -218,6 +222,39 @@ fn edge(steps: u8) -> Patch<Instant> {
 
 fn gate(which: u8) -> Patch<bool> {
     [Patch::Set(true), Patch::Set(false), Patch::Clear][usize::from(which % 3)]
+}
+
+/// Most prices have one currency, so that a history goes on.
+fn price_of(which: u8) -> Patch<Box<Price>> {
+    if which.is_multiple_of(16) {
+        return Patch::Clear;
+    }
+    let discounts = [
+        Discount {
+            reduction: Reduction::Percent(1 + which % 100),
+            from: None,
+            to: None,
+            channels: [].into(),
+        },
+        Discount {
+            reduction: Reduction::AmountOff(1 + u64::from(which / 2)),
+            from: Some(later(which % 3)),
+            to: None,
+            channels: [].into(),
+        },
+        Discount {
+            reduction: Reduction::Percent(50),
+            from: None,
+            to: Some(later(which % 5)),
+            channels: [label("web")].into(),
+        },
+    ];
+    let currency = if which.is_multiple_of(17) { "eur" } else { "usd" };
+    Patch::Set(Box::new(Price {
+        unit_amount: u64::from(which) * 37 % 1_000,
+        currency: Currency::new(currency).expect("three letters"),
+        discounts: discounts[..usize::from(which % 4)].into(),
+    }))
 }
 
 fn later(steps: u8) -> Instant {

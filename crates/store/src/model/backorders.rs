@@ -100,6 +100,7 @@ pub(super) fn expect_sound(asked: &SetStock) -> Result<(), Rejection> {
     if asked.oversell_allowance.is_some_and(|units| units > limits::TOTAL_UNITS) {
         return Err(super::invalid("/oversell_allowance"));
     }
+    super::prices::expect_sound(asked)?;
     let supplies = asked.incoming.as_deref().unwrap_or_default();
     if supplies.len() > limits::SUPPLIES {
         return Err(super::invalid("/incoming"));

@@ -2,7 +2,7 @@
 
 use super::limits::{self, LimitsLeft, Wanted};
 use super::units::Offer;
-use super::{Model, Record, invalid};
+use super::{Model, Record, invalid, prices};
 use stockhold_domain::{
     Amend, Basket, Closing, Fulfilment, Hold, HoldTerms, Instant, ItemKey, Label, Line, LineCount, LineUnit,
     LineUnits, Merge, Mode, Patch, Precondition, Rejection, RequestedLine, ReservationId, ReserveTerms,
@@ -195,6 +195,7 @@ impl Model {
                 }
             }
         }
+        let channel = hold.terms.reserve.channel();
         let without = self.without(hold);
         let (mut lines, mut short, mut taken) = (Vec::new(), Vec::new(), Vec::new());
         for (n, line) in basket.lines().iter().enumerate() {
@@ -226,6 +227,8 @@ impl Model {
                 let before = own.map(|own| own.details().counted.clone()).unwrap_or_default();
                 limits::count_line(&mut granted, &before, had, &wanted[n].keys);
                 self.draw_line(&mut granted, own, pool);
+                let staying = own.map(|own| (own, prices::staying_units(own, &granted)));
+                self.price_line(&mut granted, staying, channel, now)?;
                 lines.push(granted);
             }
         }
@@ -234,7 +237,10 @@ impl Model {
             Fulfilment::Partial => !lines.is_empty(),
         };
         match (enough, taken.is_empty()) {
-            (true, _) => Ok(lines),
+            (true, _) => {
+                prices::expect_one_currency(lines.iter(), "/lines")?;
+                Ok(lines)
+            }
             (false, false) => Err(Rejection::UnitsUnavailable(taken)),
             (false, true) => Err(Rejection::InsufficientInventory(short)),
         }
@@ -394,6 +400,10 @@ impl Model {
             let stays = super::pools::staying(line, line.quantity - count, &|unit| !go.contains(unit));
             let gone = super::pools::missing(draws, &stays);
             super::pools::set_draws(parts.last_mut().expect("a part"), gone);
+            let price = line.details().price.as_ref();
+            let of_part = price.map(|price| prices::part(price, count, line.quantity));
+            let of_rest = price.zip(of_part.as_ref()).map(|(all, part)| prices::remainder(all, part));
+            prices::set_price(parts.last_mut().expect("a part"), of_part);
             if count < line.quantity {
                 left.push(Line {
                     requested: line.requested - count,
@@ -405,6 +415,7 @@ impl Model {
                 let left = left.last_mut().expect("a line");
                 limits::count_line(left, counted, line.quantity, &[]);
                 super::pools::set_draws(left, stays);
+                prices::set_price(left, of_rest);
             }
         }
         if left.is_empty() {
@@ -466,8 +477,10 @@ impl Model {
                     None => lines.push(more.clone()),
                     Some(line) => {
                         let draws = super::pools::added(&line.details().draws, &more.details().draws);
+                        let both = prices::of_both(line, more);
                         line.details = super::backorders::add_late(line, more);
                         super::pools::set_draws(line, draws);
+                        prices::set_price(line, both);
                         line.requested += more.requested;
                         line.quantity += more.quantity;
                         let units = line.units().iter().chain(more.units()).cloned().collect();
@@ -490,6 +503,8 @@ impl Model {
         if requested > bounds::BASKET_UNITS {
             return Err(Rejection::QuantityLimit { item: None, requested, limit: bounds::BASKET_UNITS });
         }
+        let all = hold.lines.iter().chain(sources.iter().flat_map(|source| &*source.lines));
+        prices::expect_one_currency(all, "/from")?;
         let own = |item: &ItemKey| hold.lines.iter().find(|own| own.item == *item);
         let had = |item: &ItemKey| own(item).map_or(0, |own| own.quantity);
         let added = lines.iter().map(|line| (line.item.clone(), u64::from(line.quantity - had(&line.item))));

@@ -124,7 +124,7 @@ impl Model {
         };
         let id = expired.id;
         let mut hold = self
-            .reserve(new, &reserve, now)
+            .reserve(new, &reserve, Some(expired), now)
             .map_err(|refusal| Rejection::NotReacquired { id, refusal: Box::new(refusal) })?;
         hold.details.get_or_insert_default().replaces = Some(id);
         self.keep(&hold);

@@ -127,7 +127,7 @@ impl Model {
             (RequestedLine { item, quantity }, selection)
         });
         let basket = Basket::with_selections(lines.collect()).map_err(|_| invalid("/lines"))?;
-        let mut hold = self.reserve(id, &Reserve { basket, ..asked.clone() }, now)?;
+        let mut hold = self.reserve(id, &Reserve { basket, ..asked.clone() }, None, now)?;
         let mut lines = hold.lines.to_vec();
         for line in lines.iter_mut().filter(|line| line.units.is_none()) {
             // A line asks its first part for all that it lacks.

@@ -163,6 +163,8 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     set(&mut after.metadata, &asked.metadata);
     set(&mut after.sale_starts_at, &asked.sale_starts_at);
     set(&mut after.sale_ends_at, &asked.sale_ends_at);
+    set(&mut after.price, &asked.price);
+    set(&mut after.low_stock, &asked.low_stock);
     after.oversell_allowance = asked.oversell_allowance.unwrap_or(after.oversell_allowance);
     match asked.gated {
         Patch::Keep => {}

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use stockhold_domain::{
     AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BasketLine, BestAvailable, ClosePayment,
-    Command, Confirm, DeleteItem, Disposition, Extend, Fulfil, Fulfilment, IfExpired, Instant, ItemKey,
-    Label, Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, RecordChange, RecordKey,
-    RecordKind, RecordValue, Release, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit,
-    Return, ReturnFrom, SaleSelection, Scope, SetRecord, SetSale, SetStock, ShelfCount, Source, Split,
-    Strategy, Supply, Transfer, UnitSelection,
+    Command, Confirm, Currency, DeleteItem, Discount, Disposition, Extend, Fulfil, Fulfilment, IfExpired,
+    Instant, ItemKey, Label, Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Patch, Precondition, Price,
+    RecordChange, RecordKey, RecordKind, RecordValue, Reduction, Release, RequestedLine, ReservationId,
+    Reserve, ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, SetRecord, SetSale,
+    SetStock, ShelfCount, Source, Split, Strategy, Supply, Transfer, UnitSelection,
 };
 use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
@@ -341,6 +341,15 @@ fn at(micros: i64) -> Instant {
     Instant::from_micros(micros)
 }
 
+fn price(unit_amount: u64, currency: &str, discounts: &[Discount]) -> Patch<Box<Price>> {
+    let currency = Currency::new(currency).expect("three letters");
+    Patch::Set(Box::new(Price { unit_amount, currency, discounts: discounts.into() }))
+}
+
+fn discount(reduction: Reduction) -> Discount {
+    Discount { reduction, from: None, to: None, channels: [].into() }
+}
+
 fn supply(id: &str, quantity: u64, from: i64) -> Supply {
     Supply { id: label(id), quantity, available_from: at(from) }
 }
@@ -359,6 +368,8 @@ fn stock(table: &mut Table) {
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,
+        price: Patch::Keep,
+        low_stock: Patch::Keep,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -390,6 +401,31 @@ fn stock(table: &mut Table) {
             ("another supply", &|asked| asked.incoming = Some([supply("b", 1, 1)].into())),
             ("a larger supply", &|asked| asked.incoming = Some([supply("a", 2, 1)].into())),
             ("a later supply", &|asked| asked.incoming = Some([supply("a", 1, 2)].into())),
+            ("a price", &|asked| asked.price = price(1, "usd", &[])),
+            ("another price", &|asked| asked.price = price(2, "usd", &[])),
+            ("another currency", &|asked| asked.price = price(1, "eur", &[])),
+            ("a discount", &|asked| asked.price = price(1, "usd", &[discount(Reduction::Percent(1))])),
+            ("another discount", &|asked| {
+                asked.price = price(1, "usd", &[discount(Reduction::AmountOff(1))]);
+            }),
+            ("a discount from", &|asked| {
+                asked.price =
+                    price(1, "usd", &[Discount { from: Some(at(1)), ..discount(Reduction::Percent(1)) }]);
+            }),
+            ("a discount to", &|asked| {
+                asked.price =
+                    price(1, "usd", &[Discount { to: Some(at(1)), ..discount(Reduction::Percent(1)) }]);
+            }),
+            ("a discount in a channel", &|asked| {
+                asked.price = price(
+                    1,
+                    "usd",
+                    &[Discount { channels: [label("a")].into(), ..discount(Reduction::Percent(1)) }],
+                );
+            }),
+            ("no price", &|asked| asked.price = Patch::Clear),
+            ("low stock", &|asked| asked.low_stock = Patch::Set(0)),
+            ("no low stock", &|asked| asked.low_stock = Patch::Clear),
             ("default ttl", &|asked| asked.default_ttl = Patch::Set(seconds(1))),
             ("no default ttl", &|asked| asked.default_ttl = Patch::Clear),
             ("longest hold", &|asked| asked.max_hold = Patch::Set(seconds(1))),
