@@ -7,6 +7,8 @@ use stockhold_domain::{Instant, Item};
 pub enum InventoryEventType {
     /// The figures of an item have changed.
     Updated,
+    /// An item has at most as many units to reserve as its setting `low_stock`, and had more before.
+    Low,
     /// An item has no unit left to reserve.
     Depleted,
     /// An item that had none has units to reserve.
@@ -15,12 +17,13 @@ pub enum InventoryEventType {
 
 impl InventoryEventType {
     /// All types.
-    pub const ALL: [Self; 3] = [Self::Updated, Self::Depleted, Self::Replenished];
+    pub const ALL: [Self; 4] = [Self::Updated, Self::Low, Self::Depleted, Self::Replenished];
 
     /// The name on the wire, without the prefix of the service.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Updated => "inventory.updated",
+            Self::Low => "inventory.low",
             Self::Depleted => "inventory.depleted",
             Self::Replenished => "inventory.replenished",
         }

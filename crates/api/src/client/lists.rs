@@ -3,7 +3,9 @@
 use super::attempt::Error;
 use super::request::{Request, fresh_key, push_parameter};
 use super::{At, Client, reservation};
-use crate::wire::{Command, CommandResult, Event, Item, LocationsAvailability, Page, Reservation, Stocked};
+use crate::wire::{
+    Command, CommandResult, Event, Item, LocationsAvailability, Page, Quote, Reservation, Stocked,
+};
 use crate::{EventType, encode};
 use serde::{Deserialize, Serialize};
 use stockhold_domain::{Instant, ReservationId, Status};
@@ -116,6 +118,28 @@ impl Client {
         let request = Request::new("POST", "/v1/availability".to_owned()).json(&Body { items })?;
         let found: Found = self.http.read(request).await?;
         Ok(found.items)
+    }
+
+    /// What a reserve of these units would cost now. Nothing is held.
+    pub async fn quote(&self, lines: &[(At<'_>, u64)], channel: Option<&str>) -> Result<Quote, Error> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            sku: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            location: Option<&'a str>,
+            quantity: u64,
+        }
+        #[derive(Serialize)]
+        struct Body<'a> {
+            lines: Vec<Line<'a>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            channel: Option<&'a str>,
+        }
+        let lines = lines.iter();
+        let lines =
+            lines.map(|(at, quantity)| Line { sku: at.sku, location: at.location, quantity: *quantity });
+        let body = Body { lines: lines.collect(), channel };
+        self.http.read(Request::new("POST", "/v1/prices/quote".to_owned()).json(&body)?).await
     }
 
     /// The availability of a SKU at up to 1,000 locations, and at all of them together.

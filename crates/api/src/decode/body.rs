@@ -4,9 +4,10 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key,
-    LimitedUnitsWord, ModeWord, Overlap, PaymentTtl, Quantity, Rate, ReplayedWord, ReturnFromWord, Stock,
-    SubjectKindWord, SupplyQuantity, Text, Time, Together, Ttl, Url, WebhookStatusWord, given, setting,
+    AmountOff, CurrencyCode, Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id, IfExpiredWord,
+    JsonObject, Key, LimitedUnitsWord, ModeWord, Overlap, PaymentTtl, Percent, Quantity, Rate, ReplayedWord,
+    ReturnFromWord, Stock, SubjectKindWord, SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, Url,
+    WebhookStatusWord, given, setting,
 };
 use super::metadata::Metadata;
 use super::source::SourceBody;
@@ -220,6 +221,10 @@ pub(super) struct StockBody {
     #[serde(default, deserialize_with = "setting")]
     pub(super) max_payment_seconds: Patch<PaymentTtl>,
     #[serde(default, deserialize_with = "setting")]
+    pub(super) price: Patch<JsonObject<PriceBody>>,
+    #[serde(default, deserialize_with = "setting")]
+    pub(super) low_stock: Patch<Stock>,
+    #[serde(default, deserialize_with = "setting")]
     pub(super) metadata: Patch<Metadata>,
 }
 
@@ -229,6 +234,48 @@ pub(super) struct SupplyBody {
     pub(super) supply_id: Text,
     pub(super) quantity: SupplyQuantity,
     pub(super) available_from: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PriceBody {
+    pub(super) unit_amount: UnitAmount,
+    pub(super) currency: CurrencyCode,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) discounts: Option<Vec<JsonObject<DiscountBody>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiscountBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) percent: Option<Percent>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) amount_off: Option<AmountOff>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) from: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) to: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) channels: Option<Vec<Text>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuoteBody {
+    pub(super) lines: Vec<JsonObject<QuoteLineBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) channel: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuoteLineBody {
+    pub(super) sku: Text,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) location: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) quantity: Option<Quantity>,
 }
 
 #[derive(Deserialize)]

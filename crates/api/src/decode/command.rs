@@ -1,6 +1,6 @@
 //! One command of `POST /v1/commands`: the fields of all commands, and which of them each command has.
 
-use super::body::{LineBody, SupplyBody};
+use super::body::{LineBody, PriceBody, SupplyBody};
 use super::field::{
     Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, ModeWord, PaymentTtl,
     Quantity, ReturnFromWord, Stock, Text, Time, Together, Ttl, Version, given, setting,
@@ -70,7 +70,8 @@ ops! {
     Return "return" ["reservation_id" "lines" "units" "from" "disposition" "reason" "idempotency_key"]
     SetStock "set_stock" [
         "sku" "location" "total_units" "on_hand" "fulfilled_units_seen" "mode" "safety_stock" "oversell_allowance"
-        "gated" "sale_starts_at" "sale_ends_at" "incoming" "default_ttl_seconds" "max_hold_seconds" "max_payment_seconds" "metadata" "if_version"
+        "gated" "sale_starts_at" "sale_ends_at" "incoming" "default_ttl_seconds" "max_hold_seconds" "max_payment_seconds" "price" "low_stock"
+        "metadata" "if_version"
     ]
     AdjustStock "adjust_stock" ["sku" "location" "delta" "reason" "supply_id" "if_version" "idempotency_key"]
 }
@@ -200,6 +201,8 @@ command_body! {
     sale_starts_at: Time,
     sale_ends_at: Time,
     incoming: Vec<JsonObject<SupplyBody>>,
+    price: JsonObject<PriceBody>,
+    low_stock: Stock,
 }
 
 impl CommandBody<'_> {
@@ -309,6 +312,8 @@ fn set_stock(body: CommandBody<'_>) -> Result<Command, Invalid> {
         default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
         max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
         max_payment: body.max_payment_seconds.map(|ttl| ttl.0),
+        price: super::prices::price(body.price)?,
+        low_stock: body.low_stock.map(|units| units.0),
         metadata: body.metadata.map(|metadata| metadata.0),
     }))
 }

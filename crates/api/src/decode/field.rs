@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use stockhold_domain::{
-    Disposition, Fulfilment, IfExpired, Instant, Label, LimitedUnits, Mode, Patch, ReservationId, ReturnFrom,
-    Seconds, Strategy, SubjectKind,
+    Currency, Disposition, Fulfilment, IfExpired, Instant, Label, LimitedUnits, Mode, Patch, ReservationId,
+    ReturnFrom, Seconds, Strategy, SubjectKind,
 };
 
 /// The highest version that a request may name: numbers up to it are exact in every JSON reader. An item's version is about the time in
@@ -127,6 +127,47 @@ field! {
             return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
         }
         Ok(SupplyQuantity(number))
+    }
+}
+
+field! {
+    /// Amount of one unit, in the smallest unit of its currency.
+    UnitAmount(u64), deserialize_u64, "a whole number from 0 to 1,000,000,000,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<UnitAmount, E> {
+        if number > stockhold_domain::limits::UNIT_AMOUNT {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(UnitAmount(number))
+    }
+}
+
+field! {
+    /// What a discount takes off one unit.
+    AmountOff(u64), deserialize_u64, "a whole number from 1 to 1,000,000,000,000",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<AmountOff, E> {
+        if !(1..=stockhold_domain::limits::UNIT_AMOUNT).contains(&number) {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(AmountOff(number))
+    }
+}
+
+field! {
+    /// What a discount takes off a line, in hundredths.
+    Percent(u8), deserialize_u64, "a whole number from 1 to 100",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Percent, E> {
+        match u8::try_from(number) {
+            Ok(percent @ 1..=100) => Ok(Percent(percent)),
+            _ => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
+        }
+    }
+}
+
+field! {
+    /// A currency.
+    CurrencyCode(Currency), deserialize_str, "the three letters of a currency, such as usd",
+    fn visit_str<E: Error>(self, text: &str) -> Result<CurrencyCode, E> {
+        Currency::new(text).map(CurrencyCode).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -18,6 +18,7 @@ mod lists;
 mod metadata;
 mod path;
 mod pools;
+mod prices;
 mod reservation;
 mod sinks;
 mod source;
@@ -40,6 +41,7 @@ pub use lists::{
 };
 pub(crate) use path::{label as label_in_path, uuid};
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
+pub use prices::{QuoteQuery, quote};
 pub use reservation::{
     amend, close_payment, confirm, extend, fulfil, merge, open_payment, release, reservation, return_units,
     split, transfer,
@@ -263,6 +265,8 @@ pub fn set_stock(
         default_ttl: body.default_ttl_seconds.map(|ttl| ttl.0),
         max_hold: body.max_hold_seconds.map(|ttl| ttl.0),
         max_payment: body.max_payment_seconds.map(|ttl| ttl.0),
+        price: prices::price(body.price)?,
+        low_stock: body.low_stock.map(|units| units.0),
         metadata: body.metadata.map(|metadata| metadata.0),
         expected,
     }))

@@ -13,6 +13,7 @@ mod keys;
 mod limits;
 mod list;
 mod pools;
+mod prices;
 mod sinks;
 mod terms;
 mod units;
@@ -31,6 +32,7 @@ pub use list::{
     List, availability_at, result_item, result_nothing, result_problem, result_reservation, unknown_item,
 };
 pub use pools::{pool, pools};
+pub use prices::quote;
 pub use sinks::{sink, sink_replay, sinks};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
@@ -59,6 +61,9 @@ pub fn reservation_with_token(out: &mut Vec<u8>, hold: &Hold, hold_token: Option
     let pool = hold.terms.reserve.pool();
     array(object.value("lines"), &*hold.lines, |out, shown| line(out, shown, pool));
     object.number("quantity", hold.quantity());
+    if let Some(price) = hold.price() {
+        prices::put_amount(&mut object, &price);
+    }
     object.time("created_at", hold.terms.created_at);
     object.time("expires_at", hold.expires_at);
     object.time("max_expires_at", hold.terms.max_expires_at);
@@ -149,6 +154,9 @@ fn put_line_details(object: &mut Object<'_>, line: &Line, pool: Option<&Label>) 
     }
     pools::put_draws(object, &details.draws, pool);
     limits::put_counted(object, &details.counted);
+    if let Some(price) = &details.price {
+        prices::put_line_price(object, price);
+    }
 }
 
 fn text_of(object: &mut Object<'_>, key: &ItemKey) {
@@ -216,6 +224,12 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     }
     if item.settings.gated {
         object.flag("gated", true);
+    }
+    if let Some(price) = &item.settings.price {
+        prices::put_price(object.value("price"), price);
+    }
+    if let Some(units) = item.settings.low_stock {
+        object.number("low_stock", units);
     }
     object.time("created_at", item.created_at);
     object.time("updated_at", item.figures.at);

@@ -39,6 +39,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 pub(super) const STATUSES: [&str; 4] = ["active", "confirmed", "cancelled", "expired"];
 
 fn reservation() -> Value {
+    let [amount, currency] = super::prices::of_reservation();
     let lines = array(
         named("ReservationLine"),
         1,
@@ -60,6 +61,8 @@ fn reservation() -> Value {
             always("owner_id", label("The owner.")),
             always("lines", lines),
             always("quantity", integer(1, LINE_QUANTITY * BASKET_LINES as u64, "Units over all lines.")),
+            amount,
+            currency,
             always("created_at", time("When it was made.")),
             always(
                 "expires_at",
@@ -123,6 +126,7 @@ fn hold_token() -> Value {
 
 fn line() -> Value {
     let [pool_quantity, pools] = super::pools::draws();
+    let [unit_amount, discount, amount, currency] = super::prices::of_line();
     object(
         "An item of a reservation.",
         vec![
@@ -147,6 +151,10 @@ fn line() -> Value {
             pool_quantity,
             pools,
             line_limits(),
+            unit_amount,
+            discount,
+            amount,
+            currency,
             maybe(
                 "units",
                 array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which, as they were granted."),
@@ -372,6 +380,11 @@ fn item() -> Value {
                 "gated",
                 flag("Whether a gate may refuse its reserves when it is sold out. Absent if not."),
             ),
+            maybe(
+                "price",
+                super::prices::item_price("What a unit costs. Absent when the item has no price."),
+            ),
+            maybe("low_stock", units("Available units at and below which the stock counts as low.")),
             always("created_at", time("When it was created.")),
             always("updated_at", time("When its figures last changed.")),
             maybe("metadata", metadata()),

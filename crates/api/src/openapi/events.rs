@@ -315,6 +315,7 @@ fn of_key() -> Value {
 
 fn line() -> Value {
     let [pool_quantity, pools] = super::pools::draws();
+    let [unit_amount, discount, amount, currency] = super::prices::of_line();
     figures(
         "A line of a reservation, with its item as it is after the event.",
         vec![
@@ -333,6 +334,10 @@ fn line() -> Value {
             pool_quantity,
             pools,
             super::answers::line_limits(),
+            unit_amount,
+            discount,
+            amount,
+            currency,
             maybe("units", array(named("LineUnit"), 1, usize::MAX, "Where units have ids: which.")),
         ],
     )

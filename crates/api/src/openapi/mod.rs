@@ -21,6 +21,7 @@ mod lists;
 mod requests;
 
 mod batches;
+mod cloud_events;
 mod events;
 mod gate;
 mod inventory;
@@ -28,6 +29,7 @@ mod keys;
 mod limits;
 mod pages;
 mod pools;
+mod prices;
 mod profiles;
 mod reservations;
 mod units;
@@ -68,6 +70,7 @@ fn made() -> Value {
         batches::of_items(),
         units::operations(),
         pools::operations(),
+        prices::operations(),
         inventory::sales(),
         events::operations(),
         limits::operations(),
@@ -105,6 +108,7 @@ fn made() -> Value {
         "servers": [{ "url": "/", "description": "This server." }],
         "tags": tags,
         "paths": paths,
+        "webhooks": cloud_events::webhooks(),
         "components": {
             "schemas": schemas(),
             "parameters": operation::parameters(),
@@ -127,7 +131,9 @@ fn schemas() -> Map<String, Value> {
         gate::schemas(),
         sinks::schemas(),
         webhooks::schemas(),
+        cloud_events::schemas(),
         pools::schemas(),
+        prices::schemas(),
         profiles::schemas(),
         keys::schemas(),
     ];

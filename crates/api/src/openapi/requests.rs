@@ -427,6 +427,7 @@ pub(super) fn with_count(mut stock: Value) -> Value {
 }
 
 /// The members that set an item.
+#[expect(clippy::too_many_lines, reason = "one entry for each member")]
 pub(super) fn stock_members() -> Vec<Member> {
     let settable = "Default: unchanged.";
     let unset = "`null` clears it.";
@@ -524,6 +525,18 @@ pub(super) fn stock_members() -> Vec<Member> {
             nullable(payment_seconds(&format!(
                 "How long payment windows may keep a hold, in seconds from the first one. {settable} {unset} A new item uses \
                  the service's, {DEFAULT_MAX_PAYMENT_SECONDS} unless configured."
+            ))),
+        ),
+        maybe(
+            "price",
+            nullable(super::prices::item_price(&format!(
+                "What a unit costs. Lines keep the price at which their units were reserved. {settable} {unset}"
+            ))),
+        ),
+        maybe(
+            "low_stock",
+            nullable(units(&format!(
+                "Available units at and below which the stock counts as low: an event says so. {settable} {unset}"
             ))),
         ),
         maybe("metadata", nullable(own_data())),

@@ -5,10 +5,11 @@ use crate::encode;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Event, EventId, Hold, HoldChange, HoldDetails, HoldTerms, Instant, Item,
-    ItemKey, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin, Payment, PaymentState, Place,
-    Pool, PoolTerms, Pools, RequestId, ReservationId, ReserveTerms, Seconds, Settings, Status, StockChange,
-    StockCounters, Supply, Trace, Transition, Unit, UnitIndex, UnitStatus,
+    Attribute, Attributes, Closing, Currency, Discount, Event, EventId, Hold, HoldChange, HoldDetails,
+    HoldTerms, Instant, Item, ItemKey, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin,
+    Payment, PaymentState, Place, Pool, PoolTerms, Pools, Price, Reduction, RequestId, ReservationId,
+    ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit,
+    UnitIndex, UnitStatus,
 };
 use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
@@ -248,6 +249,8 @@ pub(super) fn item() -> Item {
             sale_starts_at: None,
             sale_ends_at: None,
             incoming: [Supply { id: label("po-88"), quantity: 24, available_from: at(604_800) }].into(),
+            price: Some(Box::new(price())),
+            low_stock: Some(10),
             metadata: Some(r#"{"shelf":"B4"}"#.into()),
         }),
         pools: Pools::new(vec![pool()]),
@@ -255,6 +258,19 @@ pub(super) fn item() -> Item {
         paused: false,
         created_at: at(-86_400),
     }
+}
+
+/// The price of the item.
+pub(super) fn price() -> Price {
+    let spring = Discount {
+        reduction: Reduction::Percent(10),
+        from: Some(at(-86_400)),
+        to: Some(at(604_800)),
+        channels: [label("web")].into(),
+    };
+    let first = Discount { reduction: Reduction::AmountOff(50), from: None, to: None, channels: [].into() };
+    let Some(currency) = Currency::new("usd") else { unreachable!("three letters") };
+    Price { unit_amount: 1_999, currency, discounts: [spring, first].into() }
 }
 
 /// A pool of the item.

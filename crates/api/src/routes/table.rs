@@ -75,8 +75,8 @@ routes! {
         tag: Tag::Inventory,
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
-            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming`, `gated` or \
-            `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total \
+            clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming`, `gated`, \
+            `price`, `low_stock` or `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total \
             and `oversell_allowance` together can't be lower than the units that are sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
             creation in microseconds since 1970. Setting the current values again changes nothing.",
         body: required("StockRequest"),
@@ -125,6 +125,18 @@ routes! {
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
         responses: &[json(200, "One entry for each requested item or location, in the same order.", "AvailabilityAnswer")],
+    }
+    QuotePrices Post "/v1/prices/quote" "quote_prices" {
+        metric: "prices_quote",
+        tag: Tag::Inventory,
+        summary: "Ask what a reserve would cost",
+        description: "What each line would cost if it were reserved now, and all of them together. Nothing is held. A reserve \
+            freezes the price into its lines. The items of all lines must have prices in one currency.",
+        body: Body::Required { schema: "QuoteRequest", limit: BASKET_BODY_BYTES },
+        access: Access::Read,
+        scope: RequiredScope::One(Scope::InventoryRead),
+        responses: &[json(200, "One entry for each requested line, in the same order.", "Quote")],
+        own_reasons: &[Reason::UnknownItem],
     }
     AdjustStock Post "/v1/inventory/{sku}/adjust" "adjust_stock" {
         metric: "adjust",

@@ -35,6 +35,8 @@ fn whole_stock() -> SetStock {
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,
+        price: Patch::Keep,
+        low_stock: Patch::Keep,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -170,7 +172,7 @@ fn commands_that_are_wrong_by_themselves() {
         "into the lines",
     );
     wrong(r#"{"op":"reserve","owner_id":"o","sku":"\ud800"}"#, "/sku", "is not valid JSON");
-    wrong(r#"{"op":"reserve","owner_id":"o","sku":"a","price":1}"#, "/price", "is not a field here");
+    wrong(r#"{"op":"reserve","owner_id":"o","sku":"a","tax":1}"#, "/tax", "is not a field here");
     let not_of_reserve = "is not a field of \"reserve\"; the fields are `owner_id`, `lines`";
     wrong(r#"{"op":"reserve","owner_id":"o","sku":"a","reason":"r"}"#, "/reason", not_of_reserve);
     let not_of_confirm = "is not a field of \"confirm\"; the fields are `reservation_id`, `order_id`";

@@ -205,6 +205,8 @@ fn what_operators_do() {
         sale_starts_at: Patch::Keep,
         sale_ends_at: Patch::Keep,
         incoming: None,
+        price: Patch::Keep,
+        low_stock: Patch::Keep,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,

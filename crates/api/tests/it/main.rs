@@ -14,6 +14,7 @@ mod openapi;
 mod parameters;
 mod parsers;
 mod pools;
+mod prices;
 mod problems;
 mod profiles;
 mod samples;

@@ -124,6 +124,8 @@ pub(crate) fn full_item() -> Item {
         default_ttl: Some(Seconds::new(30).unwrap()),
         max_hold: Some(Seconds::new(90).unwrap()),
         max_payment: Some(Seconds::new(600).unwrap()),
+        price: None,
+        low_stock: None,
         metadata: Some(r#"{"colour":"red"}"#.into()),
     };
     Item { settings: Arc::new(settings), paused: true, ..item() }

@@ -36,6 +36,7 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "take_out_of_pool" => decode::take_out_of_pool("tea", "vip", None, None, body).map(drop),
         "pause_item" | "resume_item" => decode::set_item_sale("tea", None, body, true).map(drop),
         "pause_sale" | "resume_sale" => decode::set_sale(None, body, true).map(drop),
+        "quote_prices" => decode::quote(None, body).map(drop),
         "get_availabilities" => decode::availability(None, body).map(drop),
         "create_key" => match decode::create_key(None, body) {
             Ok(request) => {
@@ -165,6 +166,10 @@ fn strings(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
         () if schema["format"] == "cidr" => {
             good.extend([json!("192.0.2.0/24"), json!("2001:db8::/32"), json!("192.0.2.1")]);
             bad.extend([json!("192.0.2.0/33"), json!("example.com"), json!(""), json!(1)]);
+        }
+        () if schema["format"] == "iso-4217" => {
+            good.extend([json!("usd"), json!("EUR")]);
+            bad.extend([json!("us"), json!("dollars"), json!("u5d"), json!(""), json!(1)]);
         }
         () if schema["format"] == "uri" => {
             good.push(json!("https://shop.example/hook"));
