@@ -8,9 +8,20 @@ use std::path::PathBuf;
 use stockhold_relay::{EventFilter, SinkKind, SinkOptions, SinkStart, TypeFilter};
 
 /// The members of a sink.
-pub(crate) const SINK_KEYS: [&str; 10] =
-    ["kind", "types", "skus", "locations", "start", "path", "rotate_bytes", "url", "stream", "exchange"];
-const KINDS: [&str; 4] = ["file", "nats", "rabbitmq", "redis"];
+pub(crate) const SINK_KEYS: [&str; 11] = [
+    "kind",
+    "types",
+    "skus",
+    "locations",
+    "start",
+    "path",
+    "rotate_bytes",
+    "url",
+    "stream",
+    "exchange",
+    "table",
+];
+const KINDS: [&str; 5] = ["file", "nats", "rabbitmq", "clickhouse", "redis"];
 /// Longest name of a sink.
 const NAME_BYTES: usize = 32;
 /// Least and most bytes after which a file of events is not continued.
@@ -21,7 +32,7 @@ const LEVEL: &str = "__";
 /// A sink, as it is configured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SinkSettings {
-    /// `file`, `nats`, `rabbitmq` or `redis`.
+    /// `file`, `nats`, `rabbitmq`, `clickhouse` or `redis`.
     pub kind: String,
     /// Types of events; empty for all.
     pub types: Vec<String>,
@@ -47,6 +58,9 @@ pub struct SinkSettings {
     /// The exchange of a `rabbitmq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<String>,
+    /// The table of a `clickhouse`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
 }
 
 impl SinkSettings {
@@ -69,7 +83,8 @@ impl SinkSettings {
             "rotate_bytes" => self.rotate_bytes = Some(value.number(from_file)?),
             "url" => self.url = Some(SecretText::new(value.secret()?)),
             "stream" => self.stream = Some(value.text()?),
-            _ => self.exchange = Some(value.text()?),
+            "exchange" => self.exchange = Some(value.text()?),
+            _ => self.table = Some(value.text()?),
         }
         Ok(())
     }
@@ -111,6 +126,15 @@ impl SinkSettings {
                 url: url("amqp")?,
                 exchange: self.exchange.clone().unwrap_or_else(|| "stockhold".to_owned()),
             },
+            "clickhouse" => {
+                let table = self.table.clone().unwrap_or_else(|| "stockhold_events".to_owned());
+                // It becomes a part of queries.
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+                if table.is_empty() || !table.chars().all(is_name) {
+                    return Err("table: must have letters, digits, _ and . only".to_owned());
+                }
+                SinkKind::ClickHouse { url: url("http")?, table }
+            }
             "redis" => SinkKind::BrowseCache { url: url("redis")? },
             "" => return Err(format!("kind: must be one of {}", KINDS.join(", "))),
             other => {
@@ -135,6 +159,7 @@ impl SinkSettings {
             ("rotate_bytes", self.rotate_bytes.is_some(), "file"),
             ("stream", self.stream.is_some(), "nats"),
             ("exchange", self.exchange.is_some(), "rabbitmq"),
+            ("table", self.table.is_some(), "clickhouse"),
         ];
         if matches!(kind, SinkKind::File { .. }) && self.url.is_some() {
             return Err("url: a sink of kind file has none".to_owned());
@@ -224,6 +249,11 @@ mod tests {
             (
                 &[("LEDGER__KIND", "file"), ("LEDGER__PATH", "o"), ("LEDGER__ROTATE_BYTES", "1")],
                 "rotate_bytes 1: ",
+            ),
+            (&[("LEDGER__KIND", "clickhouse"), ("LEDGER__URL", "redis://h")], "must begin with http://"),
+            (
+                &[("LEDGER__KIND", "clickhouse"), ("LEDGER__URL", "http://h"), ("LEDGER__TABLE", "a b")],
+                "sinks.ledger.table: ",
             ),
             (&[("LEDGER__URI", "x")], "did you mean url?"),
             (&[("1__KIND", "file"), ("1__PATH", "o")], "sinks.1: the name"),

@@ -131,7 +131,7 @@ mod tests {
         assert_ne!(parse(&["reservation.*"]), parse(&["reservation.created"]));
         let inventory = parse(&["inventory.*"]).unwrap();
         assert_eq!(inventory.feed, EventTypes::default());
-        assert_eq!(inventory.inventory, [true; 3]);
+        assert_eq!(inventory.inventory, [true; 4]);
         for wrong in ["reservation", "*", "reservation.*.x", "order.made", ""] {
             assert!(parse(&[wrong]).unwrap_err().contains("there are reservation.created"), "{wrong}");
         }

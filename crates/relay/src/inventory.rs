@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 /// Shortest time between two derived events of one item.
 pub(crate) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
-/// Items whose last figure is remembered. Beyond them, `inventory.depleted` may be repeated.
+/// Items whose last figures are remembered. Beyond them, `inventory.depleted` and `inventory.low` may be repeated.
 const REMEMBERED_ITEMS: usize = 200_000;
 /// Items that are read at a time.
 const READ_AT_ONCE: usize = 500;
@@ -28,11 +28,18 @@ struct Change {
     at: Instant,
 }
 
+/// What was shown of an item last.
+#[derive(Clone, Copy, Debug)]
+struct LastAvailability {
+    available: u64,
+    is_low: bool,
+}
+
 /// The items that events have changed, and what was shown of them last.
 #[derive(Default)]
 pub(crate) struct Inventory {
     changed: BTreeMap<ItemKey, Change>,
-    last_available: HashMap<ItemKey, u64>,
+    shown: HashMap<ItemKey, LastAvailability>,
 }
 
 impl Inventory {
@@ -96,17 +103,20 @@ impl Inventory {
         filter: &EventFilter,
     ) {
         let available = item.available();
-        if self.last_available.len() >= REMEMBERED_ITEMS {
-            self.last_available.clear();
+        if self.shown.len() >= REMEMBERED_ITEMS {
+            self.shown.clear();
         }
-        let before = self.last_available.insert(item.key.clone(), available);
-        let crossed = match (before, available) {
+        let is_low = item.settings.low_stock.is_some_and(|low| available <= low);
+        let before = self.shown.insert(item.key.clone(), LastAvailability { available, is_low });
+        let low = is_low && before.is_none_or(|before| !before.is_low);
+        let low = low.then_some(InventoryEventType::Low);
+        let crossed = match (before.map(|before| before.available), available) {
             (Some(0), 0) => None,
             (_, 0) => Some(InventoryEventType::Depleted),
             (Some(0), _) => Some(InventoryEventType::Replenished),
             _ => None,
         };
-        for kind in [Some(InventoryEventType::Updated), crossed].into_iter().flatten() {
+        for kind in [Some(InventoryEventType::Updated), low, crossed].into_iter().flatten() {
             if filter.has_inventory(kind, &item.key) {
                 let id = derived_id(&item.key, change.event, kind);
                 events.push(InventoryEvent {

@@ -67,6 +67,13 @@ pub enum SinkKind {
         /// The name of the exchange.
         exchange: String,
     },
+    /// A table of `ClickHouse`.
+    ClickHouse {
+        /// The address of its HTTP interface.
+        url: String,
+        /// The name of the table.
+        table: String,
+    },
     /// Hashes in Redis with the availability of each item.
     BrowseCache {
         /// The address of a server.
@@ -81,6 +88,7 @@ impl SinkKind {
             Self::File { .. } => "file",
             Self::Nats { .. } => "nats",
             Self::RabbitMq { .. } => "rabbitmq",
+            Self::ClickHouse { .. } => "clickhouse",
             Self::BrowseCache { .. } => "redis",
         }
     }
