@@ -16,8 +16,8 @@ use core::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Oldest servers that are known to do. Older ones ignore CHECK constraints, or can't pass by locked rows.
 const OLDEST_MYSQL: Version = (8, 0, 16);
@@ -44,6 +44,8 @@ pub(super) struct MysqlTarget {
     is_replica: bool,
     /// Whether it has been said that commits are not synced.
     warned: AtomicBool,
+    /// The node of a Galera cluster that the first connection led to.
+    galera_node: OnceLock<String>,
     /// How often a connection was found to be gone and could not be replaced.
     outages: AtomicU64,
 }
@@ -60,6 +62,7 @@ impl MysqlTarget {
             rest: options.batch_deadline.as_secs(),
             is_replica: false,
             warned: AtomicBool::new(false),
+            galera_node: OnceLock::new(),
             outages: AtomicU64::new(0),
         })
     }
@@ -80,7 +83,8 @@ impl MysqlTarget {
                 innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds};
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
              SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
-                'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit')"
+                'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit',
+                'wsrep_on', 'hostname', 'port')"
         );
         let found = exchange(&mut conn, &ready).await.map_err(|(_, error)| open_error(&error))?;
         let rows = found.into_iter().flatten();
@@ -116,6 +120,9 @@ impl MysqlTarget {
                 get("max_allowed_packet")
             ));
         }
+        if is_on("wsrep_on") {
+            self.check_node(format!("{}:{}", get("hostname"), get("port")))?;
+        }
         if is_on("log_bin") && get("binlog_format") == "STATEMENT" {
             return unfit("binlog_format is STATEMENT, and it has to be ROW or MIXED".to_owned());
         }
@@ -126,6 +133,25 @@ impl MysqlTarget {
             );
         }
         Ok(())
+    }
+
+    /// Remembers the node of a Galera cluster that the first connection leads to, and refuses another one: a lock on one node stops
+    /// nobody on another, so two nodes would promise one unit twice.
+    fn check_node(&self, node: String) -> Result<(), OpenError> {
+        let first = self.galera_node.get_or_init(|| {
+            tracing::warn!(
+                node,
+                "the database is a node of a Galera cluster: every server over it has to use this node. Two nodes sell units twice"
+            );
+            node.clone()
+        });
+        if *first == node {
+            return Ok(());
+        }
+        Err(OpenError::Unfit(format!(
+            "the connections of this server lead to the node {first} of a Galera cluster, and this one to {node}: let all servers \
+             use one node, and restart them together to change it"
+        )))
     }
 }
 
@@ -323,6 +349,25 @@ mod tests {
         unfit(&[("version", "8.0.36"), ("max_allowed_packet", "16776192")], "max_allowed_packet");
         assert_eq!(check_variables(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), Ok(()));
         unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
+    }
+
+    #[test]
+    fn all_connections_lead_to_one_node_of_a_galera_cluster() {
+        let target = MysqlTarget::new("mysql://u@h/d", &Options::default()).unwrap();
+        let connect = |galera: &str, host: &str| {
+            let variables =
+                [("version", "10.11.6-MariaDB"), ("wsrep_on", galera), ("hostname", host), ("port", "3306")];
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            target.check_variables(&variables.into())
+        };
+        assert_eq!(connect("ON", "one"), Ok(()));
+        assert_eq!(connect("ON", "one"), Ok(()));
+        let error = connect("ON", "two").unwrap_err();
+        assert!(
+            matches!(&error, OpenError::Unfit(why) if why.contains("one:3306") && why.contains("two:3306")),
+            "{error}"
+        );
+        assert_eq!(connect("OFF", "two"), Ok(()), "no cluster");
     }
 
     #[test]
