@@ -8,7 +8,7 @@ use super::request_error::RequestError;
 use super::restrict::{check_item, check_location, shows_holders};
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::cursor;
-use stockhold_api::decode::AvailabilityQuery;
+use stockhold_api::decode::{AvailabilityQuery, QuoteQuery};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
@@ -60,6 +60,42 @@ impl Worker {
         Ok(reply::json(|out| encode::availability(out, &item, as_of)))
     }
 
+    pub(super) async fn quote(&self, context: RequestContext<'_>, query: QuoteQuery) -> HandlerResult {
+        query.lines.iter().try_for_each(|(key, _)| check_item(context, key))?;
+        let keys: Vec<ItemKey> = query.lines.iter().map(|(key, _)| key.clone()).collect();
+        let items = self.items(&keys).await?;
+        let mut unknown = Vec::new();
+        let mut units = Vec::with_capacity(keys.len());
+        for ((key, quantity), item) in query.lines.iter().zip(&items) {
+            match item {
+                Some(item) => units.push((item, *quantity)),
+                None => unknown.push(key.clone()),
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(Problem::from(Rejection::UnknownItem(unknown)).into());
+        }
+        let prices = stockhold_domain::quote(&units, query.channel.as_ref(), context.head.now);
+        let prices = prices.map_err(Problem::from)?;
+        Ok(reply::json(|out| encode::quote(out, &units, &prices)))
+    }
+
+    /// The items of these keys, which may not exist.
+    async fn items(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>, RequestError> {
+        let mut items = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(published) = self.store.published_item(key) else { break };
+            items.push(published);
+        }
+        if items.len() == keys.len() {
+            return Ok(items);
+        }
+        match self.find(Query::Items(keys.to_vec())).await? {
+            QueryResult::Items(items) if items.len() == keys.len() => Ok(items),
+            _ => Err(RequestError::wrong_answer()),
+        }
+    }
+
     pub(super) async fn availability(
         &self,
         context: RequestContext<'_>,
@@ -67,17 +103,7 @@ impl Worker {
     ) -> HandlerResult {
         let keys = query.items();
         keys.iter().try_for_each(|key| check_item(context, key))?;
-        let mut items = Vec::with_capacity(keys.len());
-        for key in keys {
-            let Some(published) = self.store.published_item(key) else { break };
-            items.push(published);
-        }
-        if items.len() < keys.len() {
-            items = match self.find(Query::Items(keys.to_vec())).await? {
-                QueryResult::Items(items) if items.len() == keys.len() => items,
-                _ => return Err(RequestError::wrong_answer()),
-            };
-        }
+        let items = self.items(keys).await?;
         let mut out = Vec::new();
         if let AvailabilityQuery::Locations { sku, .. } = &query {
             let found: Vec<_> = keys.iter().zip(items.iter().map(Option::as_ref)).collect();

@@ -214,6 +214,7 @@ fn match_segments<'a>(
             (found, [id, ""])
         }
         ["v1", "reservations", id, tail, "", ""] => (on_reservation(method, tail), [id, ""]),
+        ["v1", "prices", "quote", "", "", ""] => (post(RouteId::QuotePrices), ["", ""]),
         ["v1", "availability", "", "", "", ""] => (post(RouteId::GetAvailabilities), ["", ""]),
         ["v1", "inventory", "", "", "", ""] => (get(RouteId::ListItems), ["", ""]),
         ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => {

@@ -387,6 +387,7 @@ impl Worker {
             RouteId::GetAvailabilities => {
                 Box::pin(self.availability(context, decode::availability(query, body)?)).await
             }
+            RouteId::QuotePrices => Box::pin(self.quote(context, decode::quote(query, body)?)).await,
             RouteId::GetReservation => self.reservation(context, decode::reservation(id, query)?).await,
             RouteId::GetAvailability => self.available(context, decode::item(sku, query)?).await,
             RouteId::GetItem => Box::pin(self.show_item(context, decode::item(sku, query)?)).await,

@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 81] = [
+const SCOPES: [(&str, &str); 82] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -28,6 +28,7 @@ const SCOPES: [(&str, &str); 81] = [
     ("GET /v1/inventory/{sku}/pools", "inventory:read"),
     ("DELETE /v1/inventory/{sku}/pools/{pool}", "inventory:write"),
     ("POST /v1/inventory/{sku}/reserve", "reservations:write"),
+    ("POST /v1/prices/quote", "inventory:read"),
     ("POST /v1/reservations", "reservations:write"),
     ("GET /v1/reservations", "reservations:read"),
     ("GET /v1/reservations/{reservation_id}", "reservations:read"),

@@ -16,6 +16,7 @@ mod list_filters;
 mod lists;
 mod page_examples;
 mod pools;
+mod prices;
 mod protocol;
 mod refusals;
 mod replays;

@@ -171,7 +171,8 @@ fn what_a_copy_left_that_was_killed_is_refused_by_everybody() {
     postgres.session().wait_for("SELECT count(*) > 0 FROM stockhold.events");
     copy.kill().unwrap();
     copy.wait().unwrap();
-    for arguments in [["serve"].as_slice(), &["verify"], &["migrate"]] {
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    for arguments in [serve.as_slice(), &["verify"], &["migrate"]] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(3), "{arguments:?}: {}", said(&output));
         assert!(said(&output).contains("empty it and copy again"), "{}", said(&output));

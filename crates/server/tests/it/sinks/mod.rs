@@ -2,6 +2,7 @@
 
 mod brokers;
 mod cache;
+mod clickhouse;
 mod files;
 mod rabbitmq;
 
