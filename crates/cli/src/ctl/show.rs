@@ -8,7 +8,7 @@ use std::fmt::Write;
 use stockhold_api::wire::SeatMap;
 use stockhold_domain::Label;
 
-const RESERVATION: [(&str, &str); 22] = [
+const RESERVATION: [(&str, &str); 24] = [
     ("owner", "owner_id"),
     ("created", "created_at"),
     ("expires", "expires_at"),
@@ -31,9 +31,11 @@ const RESERVATION: [(&str, &str); 22] = [
     ("session", "session_id"),
     ("metadata", "metadata"),
     ("units", "quantity"),
+    ("amount", "amount"),
+    ("currency", "currency"),
 ];
 
-const LINES: [Column; 10] = [
+const LINES: [Column; 11] = [
     Column("SKU", "sku"),
     Column("LOCATION", "location"),
     Column("UNITS", "quantity"),
@@ -43,6 +45,7 @@ const LINES: [Column; 10] = [
     Column("FROM POOL", "pool_quantity"),
     Column("BACKORDERED", "backordered_quantity"),
     Column("PROMISED", "promised_at"),
+    Column("AMOUNT", "amount"),
     Column("SEQUENCE", "sequence"),
 ];
 
@@ -55,7 +58,7 @@ const RESERVATIONS: [Column; 6] = [
     Column("ORDER", "order_id"),
 ];
 
-const ITEM: [(&str, &str); 27] = [
+const ITEM: [(&str, &str); 29] = [
     ("location", "location"),
     ("mode", "mode"),
     ("total units", "total_units"),
@@ -79,6 +82,8 @@ const ITEM: [(&str, &str); 27] = [
     ("sale ends", "sale_ends_at"),
     ("incoming", "incoming"),
     ("gated", "gated"),
+    ("price", "price"),
+    ("low stock", "low_stock"),
     ("sequence", "sequence"),
     ("version", "version"),
     ("updated", "updated_at"),

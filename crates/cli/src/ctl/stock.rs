@@ -3,6 +3,7 @@
 use super::requests::{KeyArgs, LocationArgs, PageArgs, named, object};
 use super::{ApiRequest, show};
 use crate::client::{item_path, push_query};
+use crate::price::price;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -67,6 +68,12 @@ pub(super) struct SetStockArgs {
     /// How long payment windows may keep a hold, from the first one
     #[arg(long, value_name = "SECONDS")]
     max_payment: Option<u64>,
+    /// What a unit costs, for example "1999 usd": in the smallest unit of the currency. Or a JSON object, which may have discounts
+    #[arg(long, value_name = "PRICE", value_parser = price)]
+    price: Option<Value>,
+    /// Available units at and below which the stock counts as low
+    #[arg(long, value_name = "UNITS")]
+    low_stock: Option<u64>,
     /// Your own data: a JSON object of at most 2 KiB
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
@@ -93,6 +100,10 @@ enum ItemSetting {
     SaleEndsAt,
     /// Expect no delivery
     Incoming,
+    /// Have no price
+    Price,
+    /// Never count as low
+    LowStock,
     /// Remove the data
     Metadata,
 }
@@ -106,6 +117,8 @@ impl ItemSetting {
             Self::SaleStartsAt => "sale_starts_at",
             Self::SaleEndsAt => "sale_ends_at",
             Self::Incoming => "incoming",
+            Self::Price => "price",
+            Self::LowStock => "low_stock",
             Self::Metadata => "metadata",
         }
     }
@@ -113,7 +126,7 @@ impl ItemSetting {
 
 impl SetStockArgs {
     /// Flags of which one is enough, if there is no total.
-    const OTHERS: [&str; 13] = [
+    const OTHERS: [&str; 15] = [
         "on_hand",
         "mode",
         "safety_stock",
@@ -125,6 +138,8 @@ impl SetStockArgs {
         "default_ttl",
         "max_hold",
         "max_payment",
+        "price",
+        "low_stock",
         "metadata",
         "unset",
     ];
@@ -144,6 +159,8 @@ impl SetStockArgs {
             "default_ttl_seconds": self.default_ttl,
             "max_hold_seconds": self.max_hold,
             "max_payment_seconds": self.max_payment,
+            "price": self.price,
+            "low_stock": self.low_stock,
             "metadata": self.metadata,
         }));
         for own in &self.unset {

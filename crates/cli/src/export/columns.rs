@@ -41,6 +41,8 @@ impl CsvColumns {
             "available_now",
             "set_aside",
             "gated",
+            "price",
+            "low_stock",
         ],
         lines: &[],
     };

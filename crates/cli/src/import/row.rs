@@ -3,6 +3,7 @@
 use super::source::ReadOptions;
 use super::strict_json::StrictJson;
 use crate::client::{encoded, item_path};
+use crate::price::price;
 use serde_json::{Map, Value};
 use stockhold_domain::Label;
 
@@ -30,6 +31,8 @@ pub(super) enum ItemField {
     SaleStartsAt,
     SaleEndsAt,
     Incoming,
+    Price,
+    LowStock,
     Metadata,
     /// Units that are sold in the system that the file comes from.
     ConfirmedSold,
@@ -44,7 +47,8 @@ impl ItemField {
     pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, on_hand, fulfilled_units_seen, \
                                                safety_stock, default_ttl_seconds, max_hold_seconds, \
                                                max_payment_seconds, oversell_allowance, gated, \
-                                               sale_starts_at, sale_ends_at, incoming, metadata, confirmed_sold";
+                                               sale_starts_at, sale_ends_at, incoming, price, low_stock, metadata, \
+                                               confirmed_sold";
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -63,6 +67,8 @@ impl ItemField {
             "sale_starts_at" => Self::SaleStartsAt,
             "sale_ends_at" => Self::SaleEndsAt,
             "incoming" => Self::Incoming,
+            "price" => Self::Price,
+            "low_stock" => Self::LowStock,
             "metadata" => Self::Metadata,
             "confirmed_sold" => Self::ConfirmedSold,
             "paused" => Self::Paused,
@@ -100,6 +106,8 @@ impl ItemField {
             Self::SaleStartsAt => "sale_starts_at",
             Self::SaleEndsAt => "sale_ends_at",
             Self::Incoming => "incoming",
+            Self::Price => "price",
+            Self::LowStock => "low_stock",
             Self::Metadata => "metadata",
             Self::ConfirmedSold => "confirmed_sold",
             Self::Paused => "paused",
@@ -188,6 +196,8 @@ impl RowBuilder {
                 | ItemField::SaleEndsAt
                 | ItemField::Incoming
                 | ItemField::Gated
+                | ItemField::Price
+                | ItemField::LowStock
                 | ItemField::Metadata,
                 FieldValue::Json(Value::Null),
             ) => Value::Null,
@@ -205,6 +215,7 @@ impl RowBuilder {
             (ItemField::Incoming, FieldValue::Text(text)) => {
                 serde_json::from_str(text).map_err(|error| format!("must be a JSON array: {error}"))?
             }
+            (ItemField::Price, FieldValue::Text(text)) => price(text)?,
             (ItemField::Metadata, FieldValue::Text(text)) => {
                 let read = serde_json::from_str(text).map(|StrictJson(value)| value);
                 read.map_err(|error| format!("must be a JSON object: {error}"))?
