@@ -52,6 +52,8 @@ enum Command {
     Bench(bench::Options),
     /// Measure the stores over PostgreSQL and MariaDB beside one transaction per request on the same servers
     Databases(bench::databases::Options),
+    /// Measure what a gate gives and costs, and count what the two usual designs lose when they are killed
+    Gate(bench::gate::Options),
     /// Measure rates, latency, memory and restart over ranges, and plot them
     Curves(curves::Options),
     /// Full load for minutes; fails when rate, latency or memory drifts
@@ -75,7 +77,7 @@ enum Command {
 impl Command {
     /// Whether it measures, with baselines in this process.
     fn measures(&self) -> bool {
-        matches!(self, Self::Bench(_) | Self::Databases(_) | Self::Curves(_) | Self::Soak(_))
+        matches!(self, Self::Bench(_) | Self::Databases(_) | Self::Gate(_) | Self::Curves(_) | Self::Soak(_))
     }
 }
 
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         _ if command.measures() && cfg!(debug_assertions) => in_release(),
         Command::Bench(options) => bench::run(&options),
         Command::Databases(options) => bench::databases::run(&options),
+        Command::Gate(options) => bench::gate::run(&options),
         Command::Curves(options) => curves::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Crash(options) => crash::run(&options),

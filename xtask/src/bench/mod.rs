@@ -12,6 +12,7 @@ mod access;
 
 pub(crate) mod databases;
 mod due;
+pub(crate) mod gate;
 mod promise;
 mod quarter;
 mod weight;

@@ -8,6 +8,7 @@ use crate::load::{Plan, Run, SERVER_CPU, closed};
 use crate::rng::Rng;
 use crate::spawn::{Process, START_TIMEOUT, free_address, pinned};
 use crate::{Outcome, fail};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -125,13 +126,14 @@ pub(super) fn version() -> Outcome<String> {
     Ok(version.unwrap_or("of unknown version").to_owned())
 }
 
-struct Redis {
+/// A Redis server.
+pub(super) struct Redis {
     process: Process,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl Redis {
-    fn start(folder: &Path) -> Outcome<Self> {
+    pub(super) fn start(folder: &Path) -> Outcome<Self> {
         let address = free_address()?;
         let mut command = pinned(Path::new("redis-server"), Some(SERVER_CPU));
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
@@ -155,6 +157,23 @@ impl Redis {
         fail("redis-server does not answer")
     }
 
+    /// The newest call of a script that it saw while `act` ran, with all of its arguments.
+    pub(super) fn slow_script(&self, act: impl FnOnce() -> Outcome<()>) -> Outcome<Vec<String>> {
+        let mut client = self.client()?;
+        client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"])?;
+        client.call(&["SLOWLOG", "RESET"])?;
+        act()?;
+        client.0.get_mut().write_all(&command(&["SLOWLOG", "GET", "100"]))?;
+        let found = client.value()?;
+        client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"])?;
+        let entries = found.as_array().into_iter().flatten();
+        let calls = entries.filter_map(|entry| entry[3].as_array());
+        let texts =
+            calls.map(|call| call.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect());
+        let mut scripts = texts.filter(|call: &Vec<String>| call[0].eq_ignore_ascii_case("EVALSHA"));
+        scripts.next().ok_or_else(|| format!("no script was called: {found}").into())
+    }
+
     fn client(&self) -> Outcome<Client> {
         Ok(Client(BufReader::new(TcpStream::connect(self.address)?)))
     }
@@ -164,6 +183,26 @@ impl Redis {
 struct Client(BufReader<TcpStream>);
 
 impl Client {
+    /// An answer of any shape.
+    fn value(&mut self) -> Outcome<Value> {
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        let line = line.trim_end();
+        Ok(match line.split_at_checked(1) {
+            Some(("+", rest)) => rest.into(),
+            Some((":", rest)) => rest.parse::<i64>()?.into(),
+            Some(("$", length)) => {
+                let mut text = vec![0; length.parse::<usize>()? + 2];
+                self.0.read_exact(&mut text)?;
+                String::from_utf8_lossy(&text[..text.len() - 2]).into()
+            }
+            Some(("*", count)) => {
+                (0..count.parse::<usize>()?).map(|_| self.value()).collect::<Outcome<Vec<_>>>()?.into()
+            }
+            _ => return fail(format!("Redis said {line:?}")),
+        })
+    }
+
     fn call(&mut self, parts: &[&str]) -> Outcome<String> {
         self.0.get_mut().write_all(&command(parts))?;
         let mut line = String::new();

@@ -13,6 +13,8 @@ mod postgres;
 mod report;
 mod store;
 
+pub(super) use postgres::Postgres;
+
 use super::base::{Contents, fill};
 use super::machine::{describe, provenance};
 use crate::database::make_readable;

@@ -6,6 +6,7 @@ use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const USER: &str = "stockhold";
 /// As it comes, but for memory, and for a checkpoint that would fall into one measurement and not into another.
@@ -39,7 +40,7 @@ const LONG_WAIT: &str = " still waiting for ";
 const SLOW_CLAIM: &str = "SKIP LOCKED) AS free";
 
 /// A PostgreSQL server under measurement.
-pub(super) struct Postgres {
+pub(in crate::bench) struct Postgres {
     binaries: PathBuf,
     account: Account,
     folder: PathBuf,
@@ -53,7 +54,7 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    pub(super) fn start(folder: &Path) -> Outcome<Self> {
+    pub(in crate::bench) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let mut packaged: Vec<PathBuf> = packaged.map(|entry| entry.path().join("bin")).collect();
         packaged.sort_unstable();
@@ -102,6 +103,43 @@ impl Postgres {
         done(self.client("psql", USER).args(commands)).map(drop)
     }
 
+    /// Where clients find its database.
+    pub(in crate::bench) fn client_url(&self) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{USER}?sslmode=disable", self.port)
+    }
+
+    /// Runs statements, and returns what the last one says.
+    pub(in crate::bench) fn run(&self, statements: &str) -> Outcome<String> {
+        self.ask(USER, statements)
+    }
+
+    /// Transactions that were committed so far.
+    pub(in crate::bench) fn transactions(&self) -> Outcome<u64> {
+        let query = format!("SELECT xact_commit FROM pg_stat_database WHERE datname = '{USER}'");
+        Ok(self.ask("postgres", &query)?.parse()?)
+    }
+
+    /// Time that its processes have had of the processors. The time of those that have ended is in that of their parent.
+    pub(in crate::bench) fn processor_time(&self) -> Outcome<Duration> {
+        let parent = self.process.pid();
+        let mut ticks = 0;
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            // A process may end while it is looked at.
+            let Ok(line) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+            let Some((named, rest)) = line.rsplit_once(") ") else { continue };
+            let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+            let fields: Vec<&str> = rest.split(' ').collect();
+            let [_, of, ..] = *fields else { continue };
+            let is_parent = named.split(' ').next().is_some_and(|pid| number(pid) == u64::from(parent));
+            if is_parent || number(of) == u64::from(parent) {
+                // Fields 14 to 17 of proc(5), counted from the state, which is field 3.
+                let own = 11..if is_parent { 15 } else { 13 };
+                ticks += fields.get(own).unwrap_or_default().iter().map(|text| number(text)).sum::<u64>();
+            }
+        }
+        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    }
+
     fn logged(&self) -> Watched {
         let log = self.process.log();
         let count = |what| log.matches(what).count() as u64;
@@ -113,7 +151,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         // It stops what it has started; what is left of it is a temporary folder.
         self.process.terminate().ok();
-        self.process.wait(std::time::Duration::from_secs(30)).ok();
+        self.process.wait(Duration::from_secs(30)).ok();
     }
 }
 
@@ -151,7 +189,7 @@ impl Rivals for Postgres {
     }
 
     fn url(&self) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/{USER}?sslmode=disable", self.port)
+        self.client_url()
     }
 
     fn prepare(&self, closed: u64) -> Outcome<()> {
