@@ -16,6 +16,12 @@ SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
 SUPPLY = {"supply_id": "po-1", "quantity": 1, "available_from": "2030-01-01T00:00:00Z"}
 SOURCE = {"locations": ["hub-1", "hub-2"]}
 WIDE_LINE = {"sku": "tea", "source": {"locations": [f"hub-{number}" for number in range(16)]}}
+DISCOUNT = {"percent": 1, "from": "2030-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z"}
+# Items whose prices some of the refusals need.
+PRICED = [
+    ("of-dollars", {"total_units": 10_000, "price": {"unit_amount": 10**12, "currency": "usd"}}),
+    ("of-euros", {"total_units": 1, "price": {"unit_amount": 1, "currency": "eur"}}),
+]
 REFUSED = [
     ("PUT", "inventory/new", {}),
     ("PUT", "inventory/tea", {"on_hand": 1, "total_units": 1}),
@@ -28,6 +34,9 @@ REFUSED = [
     ("PUT", "inventory/hall", {"gated": True}),
     ("PUT", "inventory/tea", {"incoming": [SUPPLY, SUPPLY]}),
     ("PUT", "inventory/tea", {"sale_starts_at": "2030-01-02T00:00:00Z", "sale_ends_at": "2030-01-01T00:00:00Z"}),
+    ("PUT", "inventory/tea", {"price": {"unit_amount": 1, "currency": "usd", "discounts": [DISCOUNT]}}),
+    ("POST", "prices/quote", {"lines": [{"sku": "of-dollars"}, {"sku": "of-euros"}]}),
+    ("POST", "prices/quote", {"lines": [{"sku": "of-dollars", "quantity": 9_008}]}),
     ("POST", "inventory/tea/adjust", {"delta": -1, "reason": "back", "supply_id": "po-88"}),
     ("PUT", "limits/twice", {"items": [{"sku": "tea"}, {"sku": "tea"}], "limit": 1}),
     ("PUT", "limits/twice", {"items": [{"sku": "tea"}], "channels": ["web", "web"], "limit": 1}),
@@ -80,11 +89,16 @@ def error_of_profile(api, root_key, path, body):
         return None if refused.code == 400 and is_known_detail(detail) else f"not excused: {refused.code} {detail}"
 
 
-def errors_of(api, root_key, method, path, body):
+def request_of(api, root_key, method, path, body):
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {root_key}"}
     request = urllib.request.Request(f"{api}/v1/{path}", method=method, headers=headers)
     if body is not None:
         request.data = json.dumps(body).encode()
+    return request
+
+
+def errors_of(api, root_key, method, path, body):
+    request = request_of(api, root_key, method, path, body)
     try:
         with urllib.request.urlopen(request) as answer:
             return f"it was answered with {answer.status}"
@@ -97,6 +111,8 @@ def errors_of(api, root_key, method, path, body):
 
 
 def main(api, root_key):
+    for sku, settings in PRICED:
+        urllib.request.urlopen(request_of(api, root_key, "PUT", f"inventory/{sku}", settings)).close()
     wrong = [(call, found) for call in REFUSED if (found := errors_of(api, root_key, *call))]
     for (method, path, body), found in wrong:
         print(f"{method} /v1/{path} {json.dumps(body, ensure_ascii=False)[:200]}: {found}", file=sys.stderr)

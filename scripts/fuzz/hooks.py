@@ -48,6 +48,9 @@ NOT_IN_A_SCHEMA = [
     (r"/incoming/\d+/supply_id", r"must not occur twice"),
     (r"/sale_ends_at", r"must be after `sale_starts_at`"),
     (r"/delta", r"must be at least 1 for a delivery that arrived"),
+    # Prices: two ends of a discount, and what the prices of several items come to together.
+    (r"/price/discounts/\d+/to", r"must be after `from`"),
+    (r"/(lines|from)", r"must (bring together prices of one currency: .*|not cost more than \d+ together, before discounts)"),
     # Limits: an item or a channel counts once, and a limit that all share has no subjects.
     (r"/(items|channels)/\d+", r"must not occur twice"),
     (r"/subject", r"must be left out: this limit counts for all together"),
