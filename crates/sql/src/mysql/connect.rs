@@ -121,7 +121,7 @@ impl MysqlTarget {
             ));
         }
         if is_on("wsrep_on") {
-            self.check_node(format!("{}:{}", get("hostname"), get("port")))?;
+            self.check_node(&format!("{}:{}", get("hostname"), get("port")))?;
         }
         if is_on("log_bin") && get("binlog_format") == "STATEMENT" {
             return unfit("binlog_format is STATEMENT, and it has to be ROW or MIXED".to_owned());
@@ -137,15 +137,15 @@ impl MysqlTarget {
 
     /// Remembers the node of a Galera cluster that the first connection leads to, and refuses another one: a lock on one node stops
     /// nobody on another, so two nodes would promise one unit twice.
-    fn check_node(&self, node: String) -> Result<(), OpenError> {
+    fn check_node(&self, node: &str) -> Result<(), OpenError> {
         let first = self.galera_node.get_or_init(|| {
             tracing::warn!(
                 node,
                 "the database is a node of a Galera cluster: every server over it has to use this node. Two nodes sell units twice"
             );
-            node.clone()
+            node.to_owned()
         });
-        if *first == node {
+        if first == node {
             return Ok(());
         }
         Err(OpenError::Unfit(format!(
