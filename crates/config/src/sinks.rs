@@ -2,13 +2,14 @@
 
 use crate::secret::SecretText;
 use crate::values::{self, Value, unknown};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use stockhold_relay::{EventFilter, SinkKind, SinkOptions, SinkStart, TypeFilter};
+use stockhold_relay::{EventFilter, KafkaOptions, SinkKind, SinkOptions, SinkStart, TypeFilter};
 
 /// The members of a sink.
-pub(crate) const SINK_KEYS: [&str; 11] = [
+pub(crate) const SINK_KEYS: [&str; 13] = [
     "kind",
     "types",
     "skus",
@@ -20,8 +21,10 @@ pub(crate) const SINK_KEYS: [&str; 11] = [
     "stream",
     "exchange",
     "table",
+    "reservations_topic",
+    "inventory_topic",
 ];
-const KINDS: [&str; 5] = ["file", "nats", "rabbitmq", "clickhouse", "redis"];
+const KINDS: [&str; 6] = ["file", "nats", "rabbitmq", "kafka", "clickhouse", "redis"];
 /// Longest name of a sink.
 const NAME_BYTES: usize = 32;
 /// Least and most bytes after which a file of events is not continued.
@@ -32,7 +35,7 @@ const LEVEL: &str = "__";
 /// A sink, as it is configured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SinkSettings {
-    /// `file`, `nats`, `rabbitmq`, `clickhouse` or `redis`.
+    /// `file`, `nats`, `rabbitmq`, `kafka`, `clickhouse` or `redis`.
     pub kind: String,
     /// Types of events; empty for all.
     pub types: Vec<String>,
@@ -58,6 +61,12 @@ pub struct SinkSettings {
     /// The exchange of a `rabbitmq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<String>,
+    /// The topic of the events of reservations of a `kafka`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservations_topic: Option<String>,
+    /// The topic of all other events of a `kafka`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inventory_topic: Option<String>,
     /// The table of a `clickhouse`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
@@ -84,6 +93,8 @@ impl SinkSettings {
             "url" => self.url = Some(SecretText::new(value.secret()?)),
             "stream" => self.stream = Some(value.text()?),
             "exchange" => self.exchange = Some(value.text()?),
+            "reservations_topic" => self.reservations_topic = Some(value.text()?),
+            "inventory_topic" => self.inventory_topic = Some(value.text()?),
             _ => self.table = Some(value.text()?),
         }
         Ok(())
@@ -126,6 +137,11 @@ impl SinkSettings {
                 url: url("amqp")?,
                 exchange: self.exchange.clone().unwrap_or_else(|| "stockhold".to_owned()),
             },
+            "kafka" => SinkKind::Kafka(KafkaOptions {
+                reservations_topic: topic(self.reservations_topic.as_ref(), "reservations"),
+                inventory_topic: topic(self.inventory_topic.as_ref(), "inventory"),
+                ..kafka(&url("kafka")?)?
+            }),
             "clickhouse" => {
                 let table = self.table.clone().unwrap_or_else(|| "stockhold_events".to_owned());
                 // It becomes a part of queries.
@@ -159,6 +175,8 @@ impl SinkSettings {
             ("rotate_bytes", self.rotate_bytes.is_some(), "file"),
             ("stream", self.stream.is_some(), "nats"),
             ("exchange", self.exchange.is_some(), "rabbitmq"),
+            ("reservations_topic", self.reservations_topic.is_some(), "kafka"),
+            ("inventory_topic", self.inventory_topic.is_some(), "kafka"),
             ("table", self.table.is_some(), "clickhouse"),
         ];
         if matches!(kind, SinkKind::File { .. }) && self.url.is_some() {
@@ -169,6 +187,42 @@ impl SinkSettings {
             None => Ok(()),
         }
     }
+}
+
+/// A topic, or its default.
+fn topic(given: Option<&String>, default: &str) -> String {
+    given.cloned().unwrap_or_else(|| format!("stockhold.{default}"))
+}
+
+/// A part of an address without its percent encoding.
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// Reads `kafka[s]://[user:password@]host:port[,host:port…]`, whose scheme was checked before.
+fn kafka(url: &str) -> Result<KafkaOptions, String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let (user, brokers) = match rest.rsplit_once('@') {
+        Some((user, brokers)) => {
+            let (name, password) = user.split_once(':').unwrap_or((user, ""));
+            (Some((decoded(name), decoded(password))), brokers)
+        }
+        None => (None, rest),
+    };
+    let brokers: Vec<String> = brokers.trim_end_matches('/').split(',').map(str::to_owned).collect();
+    let has_port = |broker: &String| {
+        broker.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    };
+    if !brokers.iter().all(has_port) {
+        return Err("url: must be like kafka://host:9092,host:9092".to_owned());
+    }
+    Ok(KafkaOptions {
+        brokers,
+        is_secure: scheme == "kafkas",
+        user,
+        reservations_topic: String::new(),
+        inventory_topic: String::new(),
+    })
 }
 
 /// Sets a member by a variable: `SINKS__LEDGER__URL` without the prefix of the service.
@@ -249,6 +303,11 @@ mod tests {
             (
                 &[("LEDGER__KIND", "file"), ("LEDGER__PATH", "o"), ("LEDGER__ROTATE_BYTES", "1")],
                 "rotate_bytes 1: ",
+            ),
+            (&[("LEDGER__KIND", "kafka"), ("LEDGER__URL", "kafka://h")], "sinks.ledger.url: must be like"),
+            (
+                &[("LEDGER__KIND", "kafka"), ("LEDGER__URL", "kafka://h:1,h")],
+                "sinks.ledger.url: must be like",
             ),
             (&[("LEDGER__KIND", "clickhouse"), ("LEDGER__URL", "redis://h")], "must begin with http://"),
             (

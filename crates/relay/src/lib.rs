@@ -26,7 +26,7 @@ mod webhook_commands;
 mod webhooks;
 
 pub use filter::{EventFilter, TypeFilter};
-pub use options::{RelayOptions, SinkKind, SinkOptions, SinkStart};
+pub use options::{KafkaOptions, RelayOptions, SinkKind, SinkOptions, SinkStart};
 pub use relay::{Relay, SinkCommandError};
 pub use webhook_commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
 pub use webhooks::WebhookOptions;

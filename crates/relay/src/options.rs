@@ -67,6 +67,8 @@ pub enum SinkKind {
         /// The name of the exchange.
         exchange: String,
     },
+    /// Two topics of Kafka.
+    Kafka(KafkaOptions),
     /// A table of `ClickHouse`.
     ClickHouse {
         /// The address of its HTTP interface.
@@ -81,6 +83,21 @@ pub enum SinkKind {
     },
 }
 
+/// A cluster of Kafka, and its topics.
+#[derive(Clone)]
+pub struct KafkaOptions {
+    /// Brokers that are asked first, as `host:port`.
+    pub brokers: Vec<String>,
+    /// Whether connections have TLS.
+    pub is_secure: bool,
+    /// A user and its password: SASL/PLAIN with TLS, SCRAM-SHA-256 without.
+    pub user: Option<(String, String)>,
+    /// The topic of the events of reservations.
+    pub reservations_topic: String,
+    /// The topic of all other events.
+    pub inventory_topic: String,
+}
+
 impl SinkKind {
     /// Its name in the configuration.
     pub fn name(&self) -> &'static str {
@@ -88,6 +105,7 @@ impl SinkKind {
             Self::File { .. } => "file",
             Self::Nats { .. } => "nats",
             Self::RabbitMq { .. } => "rabbitmq",
+            Self::Kafka(_) => "kafka",
             Self::ClickHouse { .. } => "clickhouse",
             Self::BrowseCache { .. } => "redis",
         }

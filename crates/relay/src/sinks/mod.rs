@@ -4,6 +4,7 @@ mod broker;
 mod browse_cache;
 mod clickhouse;
 mod file;
+mod kafka;
 mod nats;
 mod rabbitmq;
 
@@ -32,6 +33,7 @@ pub(crate) fn sink(relay: &RelayOptions, options: &SinkOptions, store: &Arc<dyn 
         SinkKind::RabbitMq { url, exchange } => {
             Box::new(BrokerSink(rabbitmq::RabbitMqBroker::new(url.clone(), exchange.clone())))
         }
+        SinkKind::Kafka(kafka) => Box::new(kafka::Kafka::new(kafka.clone())),
         SinkKind::ClickHouse { url, table } => Box::new(clickhouse::ClickHouse::new(url, table.clone())),
         SinkKind::BrowseCache { url } => {
             Box::new(browse_cache::BrowseCache::new(url.clone(), Arc::clone(store), options.filter.clone()))

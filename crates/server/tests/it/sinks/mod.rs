@@ -4,6 +4,7 @@ mod brokers;
 mod cache;
 mod clickhouse;
 mod files;
+mod kafka;
 mod rabbitmq;
 
 use crate::support::{Server, wait_for};
