@@ -98,6 +98,22 @@ fn a_counter_that_is_wrong_costs_nothing_before_it_is_reloaded() {
 }
 
 #[test]
+fn a_redis_that_was_restored_from_an_hour_ago_sells_nothing_twice() {
+    let (world, mut maker, shirt) = sale();
+    let name = name_of(&world);
+    let an_hour_ago: Vec<String> = world.redis.run(&["HGETALL", &name]);
+    assert!(matches!(world.run(0, maker.wrap(reserve(&[(&shirt, 3)]))), Ok(Outcome::Done(_))));
+    world.wait_for_units(0, &shirt, 2);
+    world.redis.run::<()>(&["FLUSHALL"]);
+    let restore: Vec<&str> =
+        ["HSET", &name].into_iter().chain(an_hour_ago.iter().map(String::as_str)).collect();
+    world.redis.run::<redis::Value>(&restore);
+    sells_what_is_left(&world, &mut maker, &shirt, 2);
+    world.reload(0).unwrap();
+    world.wait_for_units(0, &shirt, 0);
+}
+
+#[test]
 fn a_redis_that_is_killed_or_hangs_leaves_the_store_to_decide() {
     let (mut world, mut maker, shirt) = sale();
     Arc::get_mut(&mut world.redis).unwrap().kill();

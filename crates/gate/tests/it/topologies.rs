@@ -31,8 +31,8 @@ fn sells_each_once(world: &GateWorld, maker: &mut Maker, names: &[&str]) {
     }
 }
 
-#[test]
-fn items_spread_over_a_cluster() {
+/// Three nodes of a cluster, and its address.
+fn cluster() -> (Vec<RedisServer>, String) {
     let nodes: Vec<_> = (0..3).map(|_| RedisServer::start_with(&["--cluster-enabled", "yes"])).collect();
     let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     let made = Process::new("redis-cli")
@@ -43,6 +43,12 @@ fn items_spread_over_a_cluster() {
         .expect("redis-cli does not start: scripts/servers installs it");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stdout));
     let url = format!("redis+cluster://{}", addresses.join(","));
+    (nodes, url)
+}
+
+#[test]
+fn items_spread_over_a_cluster() {
+    let (nodes, url) = cluster();
     let spare = Arc::new(RedisServer::start());
     let world = GateWorld::refusing_at(spare, url, GateOptions::ASK_INTERVAL);
     let mut maker = Maker::new(5, "cluster");
@@ -51,6 +57,25 @@ fn items_spread_over_a_cluster() {
     let counters: Vec<u64> = nodes.iter().map(|node| node.run(&["DBSIZE"])).collect();
     assert_eq!(counters.iter().sum::<u64>(), 12);
     assert!(counters.iter().all(|counters| *counters > 0), "{counters:?}");
+}
+
+#[test]
+fn a_lost_node_of_a_cluster_leaves_the_store_to_decide() {
+    let (mut nodes, url) = cluster();
+    let spare = Arc::new(RedisServer::start());
+    let world = GateWorld::refusing_at(spare, url, GateOptions::ASK_INTERVAL);
+    let mut maker = Maker::new(6, "lost-node");
+    let items: Vec<ItemKey> = (0..12).map(|number| maker.item(&format!("item-{number}"))).collect();
+    for item in &items {
+        let set = SetStock { gated: Patch::Set(true), ..stock_of(item, 2) };
+        assert!(matches!(world.run(0, maker.wrap(Command::SetStock(set))), Ok(Outcome::Done(_))));
+        world.wait_for_units(0, item, 2);
+    }
+    let mut buy = |item| world.run(0, maker.wrap(reserve(&[(item, 1)])));
+    assert!(items.iter().all(|item| matches!(buy(item), Ok(Outcome::Done(_)))));
+    nodes[0].kill();
+    assert!(items.iter().all(|item| matches!(buy(item), Ok(Outcome::Done(_)))), "the second unit of each");
+    assert!(items.iter().all(|item| matches!(buy(item), Ok(Outcome::Refused(_)))), "there is no third one");
 }
 
 #[test]
