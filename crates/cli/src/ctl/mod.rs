@@ -131,6 +131,8 @@ enum CtlCommand {
     Pools(pools::PoolsCommand),
     /// Show how many units of some SKUs can be reserved
     Available(requests::AvailableArgs),
+    /// Ask what a reserve would cost
+    Quote(requests::QuoteArgs),
     /// Stop selling an item, a location or everything. Holds can still be confirmed
     ///
     ///   stockhold ctl pause shirt --reason "wrong price"
@@ -365,6 +367,7 @@ impl CtlCommand {
             Self::Units(ask) => ask.request(),
             Self::Pools(ask) => Ok(ask.request()),
             Self::Available(ask) => Ok(ask.request()),
+            Self::Quote(ask) => Ok(ask.request()),
             Self::Pause(ask) => ask.request(true),
             Self::Resume(ask) => ask.request(false),
             Self::Sale(ask) => Ok(ask.request()),

@@ -265,6 +265,26 @@ impl AvailableArgs {
 }
 
 #[derive(Args)]
+pub(super) struct QuoteArgs {
+    /// SKUs with their units: `mug=2`, or `mug` for one unit
+    #[arg(required = true, value_name = "SKU=N")]
+    lines: Vec<LineArg>,
+    #[command(flatten)]
+    place: LocationArgs,
+    /// Sales channel: some discounts are for certain channels only
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+}
+
+impl QuoteArgs {
+    pub(super) fn request(&self) -> ApiRequest {
+        let lines: Vec<Value> = self.lines.iter().map(|line| line.json(&self.place.location)).collect();
+        let body = named(json!({ "lines": lines, "channel": self.channel }));
+        ApiRequest::post("/v1/prices/quote".to_owned(), body, show::quote)
+    }
+}
+
+#[derive(Args)]
 pub(super) struct PauseArgs {
     /// SKU of one item. Its location is --location, or the default location
     sku: Option<String>,

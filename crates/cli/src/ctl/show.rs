@@ -111,6 +111,26 @@ const AVAILABILITY: [Column; 7] = [
     Column("AS OF", "as_of"),
 ];
 
+const QUOTE: [Column; 7] = [
+    Column("SKU", "sku"),
+    Column("LOCATION", "location"),
+    Column("UNITS", "quantity"),
+    Column("UNIT AMOUNT", "unit_amount"),
+    Column("DISCOUNT", "discount"),
+    Column("AMOUNT", "amount"),
+    Column("CURRENCY", "currency"),
+];
+
+/// The lines of a quote, and what they cost together.
+pub(super) fn quote(value: &Value) -> String {
+    let lines = table(&QUOTE, &entries(&value["lines"]));
+    let sum = match value["amount"].as_u64() {
+        Some(amount) => format!("together {amount} {}\n", text(&value["currency"])),
+        None => "no sum: not every item has a price\n".to_owned(),
+    };
+    lines + &sum
+}
+
 pub(super) fn reservation(value: &Value) -> String {
     let mut out = format!("reservation {}  {}\n", text(&value["reservation_id"]), text(&value["status"]));
     out.push_str(&fields(value, &RESERVATION));

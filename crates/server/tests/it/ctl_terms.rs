@@ -124,3 +124,28 @@ fn pools_from_a_shell() {
     assert_eq!((events.matches("pool=vip").count(), events.matches("pool=box").count()), (2, 2), "{events}");
     refused(&server, &pool(&["set", "concert", "vip"]), &["invalid_request", "allocated"]);
 }
+
+#[test]
+fn prices_from_a_shell() {
+    let server = Server::start();
+    let shown =
+        done(&server, &["stock", "set", "mug", "--total", "9", "--price", "1999 USD", "--low-stock", "2"]);
+    assert!(
+        shown.contains(r#"{"unit_amount":1999,"currency":"usd"}"#) && shown.contains("low stock      2"),
+        "{shown}"
+    );
+    let discounted =
+        r#"{"unit_amount":250,"currency":"usd","discounts":[{"percent":10,"channels":["app"]}]}"#;
+    done(&server, &["stock", "set", "cup", "--total", "9", "--price", discounted]);
+    let quote = done(&server, &["quote", "mug=2", "cup", "--channel", "app"]);
+    assert!(
+        quote.contains("3998") && quote.contains("225") && quote.ends_with("together 4223 usd\n"),
+        "{quote}"
+    );
+    done(&server, &["stock", "set", "cup", "--unset", "price", "--unset", "low-stock"]);
+    assert!(done(&server, &["quote", "mug", "cup"]).ends_with("no sum: not every item has a price\n"));
+    refused(&server, &["quote", "nothing"], &["unknown_item"]);
+    let held = json(&server, &["reserve", "mug", "--owner", "o", "-q", "2"]);
+    assert_eq!((&held["amount"], &held["currency"]), (&3_998.into(), &"usd".into()));
+    assert!(done(&server, &["get", held["reservation_id"].as_str().unwrap()]).contains("3998"));
+}
