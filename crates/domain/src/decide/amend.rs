@@ -170,11 +170,12 @@ fn new_lines<S: State>(
         });
         let (quantity, has_ids) = (line_units(offer.quantity)?, item.mode == Mode::Units);
         let had = own.map_or(0, |line| line.quantity);
-        let of_line =
+        let quantities =
             Quantities { kept: if has_ids { offer.kept } else { had.min(quantity) }, now: quantity };
-        if let Some(rejection) = prices::refusal_of_currency(item, own, of_line) {
-            return Ok(Err(rejection));
-        }
+        let price = match prices::of_amended_line(item, own, quantities, channel, at) {
+            Ok(price) => price,
+            Err(rejection) => return Ok(Err(rejection)),
+        };
         let details = backorder::details_of(item, own, quantity, has_ids.then_some(&units), counted, pool);
         let line = Line {
             item: item.key.clone(),
@@ -183,7 +184,7 @@ fn new_lines<S: State>(
             fulfilled: 0,
             returned: 0,
             sequence: own.map_or(0, |line| line.sequence),
-            details: prices::with(details, prices::of_line(item, own, of_line, channel, at)),
+            details: prices::with(details, price),
             units: has_ids.then(|| Arc::new(LineUnits::new(units))),
         };
         same &= own.is_some_and(|own| own.requested == line.requested)

@@ -20,35 +20,34 @@ pub(super) struct Quantities {
     pub(super) now: u32,
 }
 
-/// The price of a line whose units are kept in part and reserved anew in part. `None` if any of them has no price, or if a part has another
-/// currency, which [`refusal_of_currency`] finds before.
-pub(super) fn of_line(
+/// What units of an item cost that are reserved now. `None` if it has no price.
+pub(super) fn of_new_units(
+    item: &Item,
+    units: u32,
+    channel: Option<&Label>,
+    now: Instant,
+) -> Option<LinePrice> {
+    Some(item.settings.price.as_ref()?.of_units(units, channel, now))
+}
+
+/// The price of a line after an amend: a share of what it cost for the units that it keeps, and the price of now for the others. `None` if
+/// any of them has no price.
+pub(super) fn of_amended_line(
     item: &Item,
     own: Option<&Line>,
     units: Quantities,
     channel: Option<&Label>,
     now: Instant,
-) -> Option<LinePrice> {
-    let kept = || {
-        let line = own?;
-        Some(line.details().price.as_ref()?.share(units.kept, line.quantity))
-    };
-    let added = || {
-        let more = units.now.saturating_sub(units.kept);
-        Some(item.settings.price.as_ref()?.of_units(more, channel, now))
-    };
-    match (units.kept, units.now.saturating_sub(units.kept)) {
-        (0, _) => added(),
-        (_, 0) => kept(),
-        (_, _) => kept()?.plus(&added()?),
+) -> Result<Option<LinePrice>, Rejection> {
+    let added = units.now.saturating_sub(units.kept);
+    let new = of_new_units(item, added, channel, now);
+    let Some(own) = own.filter(|_| units.kept > 0) else { return Ok(new) };
+    let kept = own.details().price.as_ref().map(|price| price.share(units.kept, own.quantity));
+    match (kept, new) {
+        (kept, _) if added == 0 => Ok(kept),
+        (Some(kept), Some(new)) => kept.plus(&new).map(Some).ok_or_else(|| two_currencies("/lines")),
+        (_, _) => Ok(None),
     }
-}
-
-/// The refusal of units that are added at another currency than the line has.
-pub(super) fn refusal_of_currency(item: &Item, own: Option<&Line>, units: Quantities) -> Option<Rejection> {
-    let before = own.filter(|_| units.kept > 0 && units.now > units.kept)?.details().price.as_ref()?;
-    let now = item.settings.price.as_ref()?;
-    (before.currency != now.currency).then(|| two_currencies("/lines"))
 }
 
 /// Details with this price.
@@ -92,10 +91,8 @@ pub fn quote(
     channel: Option<&Label>,
     now: Instant,
 ) -> Result<Vec<Option<LinePrice>>, Rejection> {
-    let of = |(item, quantity): &(&Item, u32)| {
-        Some(item.settings.price.as_ref()?.of_units(*quantity, channel, now))
-    };
-    let prices: Vec<_> = units.iter().map(of).collect();
+    let prices: Vec<_> =
+        units.iter().map(|(item, quantity)| of_new_units(item, *quantity, channel, now)).collect();
     match refusal_of_prices("/lines", prices.iter().flatten()) {
         Some(rejection) => Err(rejection),
         None => Ok(prices),

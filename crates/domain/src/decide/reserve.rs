@@ -3,7 +3,6 @@
 use super::grants::{Grant, Request, clamp_to_item_clock, expire_until_it_fits, grant, known};
 use super::hold::change_hold;
 use super::limits::{LimitDecision, LimitPlan};
-use super::prices::Quantities;
 use super::sale_state::refusal_of_sale;
 use super::sourcing::{self, Resolved};
 use super::{CommandContext, DecideError, backorder, pools, prices};
@@ -101,8 +100,7 @@ fn reserve_lines<S: State>(
     }
     let channel = command.terms.channel();
     let lines = granted_lines(context, granted, |item, quantity| {
-        let units = Quantities { kept: 0, now: quantity };
-        Ok(prices::of_line(item, None, units, channel, now))
+        Ok(prices::of_new_units(item, quantity, channel, now))
     })?;
     if let Some(rejection) = prices::refusal("/lines", lines.iter()) {
         return Ok(Outcome::Refused(rejection));
