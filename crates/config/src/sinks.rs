@@ -2,7 +2,6 @@
 
 use crate::secret::SecretText;
 use crate::values::{self, Value, unknown};
-use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -137,11 +136,17 @@ impl SinkSettings {
                 url: url("amqp")?,
                 exchange: self.exchange.clone().unwrap_or_else(|| "stockhold".to_owned()),
             },
-            "kafka" => SinkKind::Kafka(KafkaOptions {
-                reservations_topic: topic(self.reservations_topic.as_ref(), "reservations"),
-                inventory_topic: topic(self.inventory_topic.as_ref(), "inventory"),
-                ..kafka(&url("kafka")?)?
-            }),
+            "kafka" => {
+                let parsed = KafkaOptions::parse(&url("kafka")?);
+                let mut kafka = parsed.ok_or("url: must be like kafka://host:9092,host:9092")?;
+                if let Some(topic) = &self.reservations_topic {
+                    kafka.reservations_topic.clone_from(topic);
+                }
+                if let Some(topic) = &self.inventory_topic {
+                    kafka.inventory_topic.clone_from(topic);
+                }
+                SinkKind::Kafka(kafka)
+            }
             "clickhouse" => {
                 let table = self.table.clone().unwrap_or_else(|| "stockhold_events".to_owned());
                 // It becomes a part of queries.
@@ -187,42 +192,6 @@ impl SinkSettings {
             None => Ok(()),
         }
     }
-}
-
-/// A topic, or its default.
-fn topic(given: Option<&String>, default: &str) -> String {
-    given.cloned().unwrap_or_else(|| format!("stockhold.{default}"))
-}
-
-/// A part of an address without its percent encoding.
-fn decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
-}
-
-/// Reads `kafka[s]://[user:password@]host:port[,host:port…]`, whose scheme was checked before.
-fn kafka(url: &str) -> Result<KafkaOptions, String> {
-    let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let (user, brokers) = match rest.rsplit_once('@') {
-        Some((user, brokers)) => {
-            let (name, password) = user.split_once(':').unwrap_or((user, ""));
-            (Some((decoded(name), decoded(password))), brokers)
-        }
-        None => (None, rest),
-    };
-    let brokers: Vec<String> = brokers.trim_end_matches('/').split(',').map(str::to_owned).collect();
-    let has_port = |broker: &String| {
-        broker.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-    };
-    if !brokers.iter().all(has_port) {
-        return Err("url: must be like kafka://host:9092,host:9092".to_owned());
-    }
-    Ok(KafkaOptions {
-        brokers,
-        is_secure: scheme == "kafkas",
-        user,
-        reservations_topic: String::new(),
-        inventory_topic: String::new(),
-    })
 }
 
 /// Sets a member by a variable: `SINKS__LEDGER__URL` without the prefix of the service.

@@ -10,6 +10,7 @@
 //!
 //! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`, `webhook_commands`.
 
+mod connection;
 mod feed;
 mod filter;
 mod inventory;

@@ -1,5 +1,6 @@
 //! What the relay is started with.
 
+use crate::connection::split_user;
 use crate::filter::EventFilter;
 use crate::webhooks::WebhookOptions;
 use std::fmt;
@@ -96,6 +97,32 @@ pub struct KafkaOptions {
     pub reservations_topic: String,
     /// The topic of all other events.
     pub inventory_topic: String,
+}
+
+impl KafkaOptions {
+    /// Reads `kafka[s]://[user:password@]host:port[,host:port…]`. `None` if it is anything else. The topics are the default ones.
+    pub fn parse(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let is_secure = match scheme {
+            "kafka" => false,
+            "kafkas" => true,
+            _ => return None,
+        };
+        let (user, brokers) = split_user(rest.trim_end_matches('/'));
+        let brokers: Vec<String> = brokers.split(',').map(str::to_owned).collect();
+        let has_port = |broker: &String| {
+            broker
+                .rsplit_once(':')
+                .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        brokers.iter().all(has_port).then(|| Self {
+            brokers,
+            is_secure,
+            user,
+            reservations_topic: "stockhold.reservations".to_owned(),
+            inventory_topic: "stockhold.inventory".to_owned(),
+        })
+    }
 }
 
 impl SinkKind {

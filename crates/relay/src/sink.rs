@@ -47,3 +47,57 @@ impl DeliveryError {
         Self { confirmed: self.confirmed + confirmed, ..self }
     }
 }
+
+/// Sends messages by a `send` that confirms all of them or none. If they are refused, half as many are sent at a time, until the refused
+/// one is alone. So those before it are confirmed, and the error is about it.
+pub(crate) async fn send_up_to_refused<M>(
+    messages: &[M],
+    mut send: impl AsyncFnMut(&[M]) -> Result<(), DeliveryError>,
+) -> Result<(), DeliveryError> {
+    let (mut confirmed, mut most) = (0, messages.len());
+    while let Some(rest) = messages.get(confirmed..).filter(|rest| !rest.is_empty()) {
+        let part = rest.get(..most).unwrap_or(rest);
+        match send(part).await {
+            Ok(()) => confirmed += part.len(),
+            Err(error) if error.is_refused && part.len() > 1 => most = part.len() / 2,
+            Err(error) => return Err(error.after(confirmed)),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends 100 messages, of which one is refused or fails. Returns the error and how often something was sent.
+    fn send(broken: usize, is_refused: bool) -> (DeliveryError, usize) {
+        let messages: Vec<usize> = (0..100).collect();
+        let mut count = 0;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let sent = runtime.block_on(send_up_to_refused(&messages, async |part| {
+            count += 1;
+            match part.contains(&broken) {
+                true if is_refused => Err(DeliveryError::refused(format!("{part:?}"))),
+                true => Err(DeliveryError::failed("down")),
+                false => Ok(()),
+            }
+        }));
+        (sent.unwrap_err(), count)
+    }
+
+    #[test]
+    fn those_before_a_refused_message_are_confirmed() {
+        for refused in [0, 1, 49, 50, 63, 98, 99] {
+            let (error, count) = send(refused, true);
+            assert_eq!((error.confirmed, error.message), (refused, format!("[{refused}]")));
+            assert!(count < 120, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_not_looked_into() {
+        let (error, count) = send(70, false);
+        assert_eq!((error.confirmed, error.is_refused, count), (0, false, 1));
+    }
+}

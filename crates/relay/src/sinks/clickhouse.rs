@@ -4,9 +4,10 @@
 //! affair. An event that is delivered again is a row with the same sort key, which `ReplacingMergeTree` removes.
 
 use super::in_time;
+use crate::connection::{User, last_cause, split_user};
 use crate::feed::BATCH;
 use crate::message::Message;
-use crate::sink::{DeliveryError, Sink, SinkFuture};
+use crate::sink::{DeliveryError, Sink, SinkFuture, send_up_to_refused};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Request, StatusCode};
@@ -14,7 +15,6 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::TokioExecutor;
-use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_api::client::ClientAccess;
@@ -73,7 +73,7 @@ struct ServerAddress {
     /// Scheme, host and port.
     origin: String,
     database: Option<String>,
-    user: Option<(String, String)>,
+    user: Option<User>,
 }
 
 impl ServerAddress {
@@ -81,31 +81,31 @@ impl ServerAddress {
     fn parse(url: &str) -> Self {
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, host) = match authority.rsplit_once('@') {
-            Some((user, host)) => (Some(user), host),
-            None => (None, authority),
-        };
-        let user = user.map(|user| {
-            let (name, password) = user.split_once(':').unwrap_or((user, ""));
-            (decoded(name), decoded(password))
-        });
+        let (user, host) = split_user(authority);
         let database = path.trim_end_matches('/');
         Self {
             origin: format!("{scheme}://{host}"),
-            database: (!database.is_empty()).then(|| decoded(database)),
+            database: (!database.is_empty()).then(|| database.to_owned()),
             user,
         }
     }
 }
 
-/// A part of an address without its percent encoding.
-fn decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
-}
-
 impl ClickHouse {
     pub(super) fn new(url: &str, table: String) -> Self {
         Self { address: ServerAddress::parse(url), table, client: None, inserted_at: None }
+    }
+
+    async fn insert(&mut self, messages: &[Message]) -> Result<(), DeliveryError> {
+        let mut body = Vec::with_capacity(messages.iter().map(|message| message.body.len() + 1).sum());
+        for message in messages {
+            body.extend_from_slice(&message.body);
+            body.push(b'\n');
+        }
+        let query = format!("INSERT INTO {} (event) FORMAT JSONAsString", self.table);
+        self.query(&query, body).await?;
+        self.inserted_at = Some(Instant::now());
+        Ok(())
     }
 
     /// Runs a query, whose data are the body.
@@ -117,7 +117,8 @@ impl ClickHouse {
         let mut uri = format!("{}/?query={}", self.address.origin, path_segment(query));
         if let Some(database) = &self.address.database {
             uri.push_str("&database=");
-            uri.push_str(&path_segment(database));
+            // It is percent-encoded as it came.
+            uri.push_str(database);
         }
         let mut request = Request::post(uri);
         if let Some((name, password)) = &self.address.user {
@@ -157,15 +158,7 @@ impl Sink for ClickHouse {
             {
                 tokio::time::sleep_until(last + INSERT_INTERVAL).await;
             }
-            let mut body = Vec::with_capacity(messages.iter().map(|message| message.body.len() + 1).sum());
-            for message in messages {
-                body.extend_from_slice(&message.body);
-                body.push(b'\n');
-            }
-            let query = format!("INSERT INTO {} (event) FORMAT JSONAsString", self.table);
-            self.query(&query, body).await?;
-            self.inserted_at = Some(Instant::now());
-            Ok(())
+            send_up_to_refused(messages, async |part| self.insert(part).await).await
         })
     }
 
@@ -175,15 +168,6 @@ impl Sink for ClickHouse {
             self.query(&create, Vec::new()).await
         })
     }
-}
-
-/// The innermost cause of an error, which says what happened.
-fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use super::{TIMEOUT, in_time};
 use crate::message::Message;
 use crate::options::KafkaOptions;
-use crate::sink::{DeliveryError, Sink, SinkFuture};
+use crate::sink::{DeliveryError, Sink, SinkFuture, send_up_to_refused};
 use rskafka::BackoffConfig;
 use rskafka::chrono::DateTime;
 use rskafka::client::error::{Error, ProtocolError};
@@ -126,12 +126,15 @@ impl KafkaConnection {
 impl Sink for Kafka {
     fn deliver<'a>(&'a mut self, messages: &'a [Message]) -> SinkFuture<'a, ()> {
         Box::pin(async move {
-            let sent = self.send(messages).await;
-            if sent.is_err() {
-                // The topics and their leaders are read again.
-                self.connection = None;
-            }
-            sent
+            send_up_to_refused(messages, async |part| {
+                let sent = self.send(part).await;
+                if sent.is_err() {
+                    // The topics and their leaders are read again.
+                    self.connection = None;
+                }
+                sent
+            })
+            .await
         })
     }
 

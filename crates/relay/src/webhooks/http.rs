@@ -1,6 +1,7 @@
 //! Sends webhooks. The client connects only to addresses that were checked, and follows no redirect.
 
 use super::address::AllowedNetworks;
+use crate::connection::last_cause;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -220,15 +221,6 @@ impl WebhookClient {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
-}
-
-/// The innermost cause of an error, which says what happened.
-fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 #[cfg(test)]
