@@ -1,6 +1,6 @@
 //! `stockhold doctor`: a healthy place, and places with something wrong.
 
-use crate::support::{Server, free_port, said, stockhold, text};
+use crate::support::{Server, free_port, said, stockhold, text, wait_for};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -73,7 +73,8 @@ fn what_is_wrong_is_found_with_what_to_do() {
         let said = format!("{} {}", finding["says"], finding["advice"]);
         assert!(said.contains(words), "{words:?} is missing in {said}");
     };
-    let listener = std::net::TcpListener::bind(("127.0.0.1", ports[0])).unwrap();
+    // A process that another test starts at this moment may hold the socket that tried the port, until it executes its program.
+    let listener = wait_for("the port", || std::net::TcpListener::bind(("127.0.0.1", ports[0])).ok());
     wrong(&report(at_ports(&mut doctor(dir.path()), ports), 1), "api port", "another program listens");
     drop(listener);
 
