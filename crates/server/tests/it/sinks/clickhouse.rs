@@ -123,7 +123,7 @@ fn clickhouse_gets_every_event_once_and_answers_the_queries_of_the_page() {
         assert!(!clickhouse.rows(query).is_empty(), "{query}");
     }
     assert_eq!(clickhouse.rows(proofs[0]), Vec::<Value>::new());
-    // The proof finds what is there: each event of a reservation has the figures of its item.
+    // The same query with a lower bound finds rows, because each event of a reservation has the quantities of its item.
     let turned = proofs[0].replace("> line.total_units", "BETWEEN 1 AND line.total_units");
     let sold_or_held = clickhouse.rows(&turned);
     assert!(sold_or_held.len() > 40, "{sold_or_held:?}");
