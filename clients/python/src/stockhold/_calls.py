@@ -1,0 +1,130 @@
+"""Requests and the rules of retries, without input and output. Both clients use them."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Mapping
+from urllib.parse import quote, urlencode
+
+from ._errors import StockholdError
+
+TRIES = 5
+"""Tries of one call."""
+TIMEOUT_SECONDS = 10.0
+"""The longest wait for one answer."""
+FIRST_PAUSE_SECONDS = 0.1
+"""The pause before the second try. Each next one is twice as long."""
+LONGEST_PAUSE_SECONDS = 2.0
+LONGEST_RETRY_AFTER_SECONDS = 60.0
+"""A server that asks for a longer pause than this is not waited for."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    body: Json | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def content(self) -> bytes | None:
+        return None if self.body is None else json.dumps(self.body).encode()
+
+    def all_headers(self) -> dict[str, str]:
+        return {**({} if self.body is None else {"content-type": "application/json"}), **self.headers}
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path."""
+    return quote(text, safe="")
+
+
+def without_none(members: Json) -> Json:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def at(sku: str, tail: str, location: str | None) -> str:
+    """The path of an item."""
+    query = "" if location is None else "?" + urlencode({"location": location})
+    return f"/v1/inventory/{segment(sku)}{tail}{query}"
+
+
+def of(reservation_id: str, tail: str = "") -> str:
+    """The path of a reservation."""
+    return f"/v1/reservations/{segment(reservation_id)}{tail}"
+
+
+def command(method: str, path: str, body: Json, key: str | None, version: int | None = None) -> Call:
+    """A request that changes something. Without a key it gets a new one, which all its tries have."""
+    headers = {"idempotency-key": f'"{key or uuid.uuid4().hex}"'}
+    if version is not None:
+        headers["if-match"] = f'"{version}"'
+    return Call(method, path, body, headers)
+
+
+def reserve(
+    sku: str | None,
+    lines: list[Json] | None,
+    location: str | None,
+    key: str | None,
+    body: Json,
+) -> Call:
+    """A reserve of one item, or of a basket."""
+    if (sku is None) == (lines is None):
+        raise ValueError("reserve needs either sku or lines")
+    if lines is not None:
+        return command("POST", "/v1/reservations", {**without_none(body), "lines": lines}, key)
+    return command("POST", at(str(sku), "/reserve", location), without_none(body), key)
+
+
+def checked(status: int, content: bytes) -> Json:
+    """The value of an answer; empty if it has none. Raises when it is a refusal."""
+    try:
+        value = json.loads(content) if content else {}
+    except ValueError:
+        value = {}
+    known: Json = value if isinstance(value, dict) else {}
+    if 200 <= status < 300:
+        return known
+    raise StockholdError(status, known)
+
+
+def pause_before(tries: int, error: StockholdError | None, retry_after: str | None) -> float | None:
+    """Seconds before the next try, after so many of them. `None`: there is no next one."""
+    if tries >= TRIES or (error is not None and not error.retryable):
+        return None
+    if retry_after is not None and retry_after.strip().isdigit():
+        asked = float(retry_after)
+        return asked if asked <= LONGEST_RETRY_AFTER_SECONDS else None
+    pause: float = min(FIRST_PAUSE_SECONDS * 2.0 ** (tries - 1), LONGEST_PAUSE_SECONDS)
+    return pause * random.uniform(0.5, 1.5)
+
+
+class EventLines:
+    """Reads server-sent events line by line. `position` is what to begin after when the connection is lost."""
+
+    def __init__(self, position: int | None) -> None:
+        self.position = position
+        self._id = position
+        self._data: list[str] = []
+
+    def push(self, line: str) -> Json | None:
+        """The event that ends with this line, if one does."""
+        if line.startswith("id:"):
+            self._id = int(line[3:])
+        elif line.startswith("data:"):
+            self._data.append(line[5:].lstrip(" "))
+        elif not line:
+            # A block without data says where the stream begins, or that events of other types were passed.
+            self.position = self._id
+            if self._data:
+                text, self._data = "\n".join(self._data), []
+                event: Json = json.loads(text)
+                return event
+        return None

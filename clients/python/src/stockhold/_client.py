@@ -1,0 +1,232 @@
+"""The client that waits for its answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Any, Iterator
+
+import httpx
+
+from . import _calls
+from ._calls import Call, EventLines, Json, at, command, of, segment, without_none
+from ._errors import NoAnswer, StockholdError
+
+
+class Stockhold:
+    """Calls one server. Use it in `with`, or call `close` at the end.
+
+    `api_key` is an API key, a token, or the hold token of one reservation. `http` replaces the HTTP client, for example to set
+    certificates or a proxy.
+    """
+
+    def __init__(self, url: str, api_key: str | None = None, http: httpx.Client | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        self._http = http or httpx.Client(timeout=_calls.TIMEOUT_SECONDS)
+
+    def __enter__(self) -> Stockhold:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def call(self, call: Call) -> Json:
+        """Sends a request, again if it is safe, and returns the value of the answer. For routes without a method of their own:
+        `client.call(Call("GET", "/v1/limits"))`."""
+        tries = 0
+        while True:
+            tries += 1
+            error: StockholdError | None = None
+            retry_after = None
+            try:
+                answer = self._http.request(
+                    call.method,
+                    self._url + call.path,
+                    content=call.content(),
+                    headers={**self._headers, **call.all_headers()},
+                )
+                retry_after = answer.headers.get("retry-after")
+                return _calls.checked(answer.status_code, answer.content)
+            except StockholdError as refused:
+                error = refused
+            except httpx.TransportError as lost:
+                reason = f"{call.method} {call.path} got no answer in {tries} tries; the last one: {lost!r}"
+                if _calls.pause_before(tries, None, None) is None:
+                    raise NoAnswer(reason) from lost
+            pause = _calls.pause_before(tries, error, retry_after)
+            if pause is None:
+                assert error is not None
+                raise error
+            time.sleep(pause)
+
+    def set_stock(self, sku: str, total_units: int | None = None, location: str | None = None, **settings: Any) -> Json:
+        """Creates an item or sets its stock and settings. A setting that is `None` is cleared."""
+        total = {} if total_units is None else {"total_units": total_units}
+        return self.call(Call("PUT", at(sku, "", location), {**total, **settings}))
+
+    def item(self, sku: str, location: str | None = None) -> Json:
+        """An item."""
+        return self.call(Call("GET", at(sku, "", location)))
+
+    def available(self, sku: str, location: str | None = None) -> Json:
+        """How many units can be reserved."""
+        return self.call(Call("GET", at(sku, "/available", location)))
+
+    def reserve(
+        self,
+        sku: str | None = None,
+        *,
+        owner_id: str,
+        quantity: int | None = None,
+        lines: list[Json] | None = None,
+        ttl_seconds: int | None = None,
+        location: str | None = None,
+        key: str | None = None,
+        **terms: Any,
+    ) -> Json:
+        """Holds units of one `sku`, or the `lines` of a basket. `terms` are further members, such as `customer_id`."""
+        body = {"owner_id": owner_id, "quantity": quantity, "ttl_seconds": ttl_seconds, **terms}
+        return self.call(_calls.reserve(sku, lines, location, key, body))
+
+    def hold(self, sku: str | None = None, **reserve: Any) -> Hold:
+        """The same for a `with` statement: extended while the block runs, and released unless the block confirms it."""
+        return Hold(self, sku, reserve)
+
+    def reservation(self, reservation_id: str) -> Json:
+        """A reservation in any status."""
+        return self.call(Call("GET", of(reservation_id)))
+
+    def confirm(self, reservation_id: str, *, key: str | None = None, **members: Any) -> Json:
+        """Turns a hold into a sale: `order_id`, `payment_id`, `if_expired`."""
+        return self.call(command("POST", of(reservation_id, "/confirm"), without_none(members), key))
+
+    def extend(self, reservation_id: str, ttl_seconds: int, *, key: str | None = None) -> Json:
+        """Moves the deadline to so many seconds from now."""
+        return self.call(command("POST", of(reservation_id, "/extend"), {"ttl_seconds": ttl_seconds}, key))
+
+    def release(self, reservation_id: str, reason: str | None = None) -> None:
+        """Gives the units back. A repetition changes nothing."""
+        query = "" if reason is None else f"?reason={segment(reason)}"
+        self.call(Call("DELETE", of(reservation_id, query)))
+
+    def amend(
+        self, reservation_id: str, *, version: int | None = None, key: str | None = None, **members: Any
+    ) -> Json:
+        """Changes a hold: all `lines` that it has afterwards, `ttl_seconds`, `metadata`."""
+        return self.call(command("PATCH", of(reservation_id), without_none(members), key, version))
+
+    def checkout(
+        self, reservation_id: str, payment_method: Json, *, key: str | None = None, **members: Any
+    ) -> Json:
+        """Takes the payment of a hold and confirms it. A declined payment raises `payment_declined`."""
+        body = {"payment_method": payment_method, **without_none(members)}
+        return self.call(command("POST", of(reservation_id, "/checkout"), body, key))
+
+    def refund(self, reservation_id: str, reason: str, *, key: str | None = None, **members: Any) -> Json:
+        """Gives money back: an `amount`, what `lines` or `units` cost, or all that is left."""
+        body = {"reason": reason, **without_none(members)}
+        return self.call(command("POST", of(reservation_id, "/refund"), body, key))
+
+    def fulfil(self, reservation_id: str, *, key: str | None = None, **members: Any) -> Json:
+        """Records that sold units have left the shelf: `lines`, `units`, or all."""
+        return self.call(command("POST", of(reservation_id, "/fulfil"), without_none(members), key))
+
+    def return_units(self, reservation_id: str, reason: str, *, key: str | None = None, **members: Any) -> Json:
+        """Takes sold units back: `lines`, `units`, or all."""
+        body = {"reason": reason, **without_none(members)}
+        return self.call(command("POST", of(reservation_id, "/return"), body, key))
+
+    def events(self, after: int | None = None, types: list[str] | None = None) -> Iterator[Json]:
+        """Every event after a position, and then those to come, without an end. It goes on after a lost connection."""
+        lost = 0
+        while True:
+            query = "&".join(
+                [*([] if after is None else [f"after={after}"]), *([] if not types else [f"type={segment(','.join(types))}"])]
+            )
+            path = "/v1/events/stream" + (f"?{query}" if query else "")
+            retry_after = None
+            try:
+                with self._http.stream(
+                    "GET", self._url + path, headers=self._headers, timeout=httpx.Timeout(_calls.TIMEOUT_SECONDS, read=None)
+                ) as answer:
+                    retry_after = answer.headers.get("retry-after")
+                    if answer.status_code != 200:
+                        _calls.checked(answer.status_code, answer.read())
+                    reader = EventLines(after)
+                    for line in answer.iter_lines():
+                        lost = 0
+                        event = reader.push(line)
+                        after = reader.position
+                        if event is not None:
+                            yield event
+            except StockholdError as refused:
+                pause = _calls.pause_before(lost + 1, refused, retry_after)
+                if pause is None:
+                    raise
+            except httpx.TransportError as error:
+                pause = _calls.pause_before(lost + 1, None, None)
+                if pause is None:
+                    raise NoAnswer(f"GET {path} got no answer") from error
+            else:
+                pause = _calls.FIRST_PAUSE_SECONDS
+            lost += 1
+            time.sleep(pause)
+
+
+class Hold:
+    """A hold for as long as a block runs. `id` is the reservation, `reservation` its latest state."""
+
+    def __init__(self, client: Stockhold, sku: str | None, reserve: dict[str, Any]) -> None:
+        self._client, self._sku, self._reserve = client, sku, reserve
+        self._ended = threading.Event()
+        self._keeper: threading.Thread | None = None
+        self.id = ""
+        self.reservation: Json = {}
+
+    def __enter__(self) -> Hold:
+        self.reservation = self._client.reserve(self._sku, **self._reserve)
+        self.id = self.reservation["reservation_id"]
+        ttl = self._reserve.get("ttl_seconds")
+        if ttl is not None:
+            self._keeper = threading.Thread(target=self._keep, args=(int(ttl),), daemon=True)
+            self._keeper.start()
+        return self
+
+    def _keep(self, ttl: int) -> None:
+        """Extends the hold at a third of its time to live, until it has ended or can't be extended."""
+        while not self._ended.wait(ttl / 3):
+            try:
+                self._client.extend(self.id, ttl)
+            except (StockholdError, NoAnswer):
+                # The deadline stays as it is. The confirm says what became of the hold.
+                return
+
+    def confirm(self, **members: Any) -> Json:
+        """Turns the hold into a sale."""
+        self.reservation = self._client.confirm(self.id, **members)
+        self._ended.set()
+        return self.reservation
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        is_sold = self._ended.is_set()
+        self._ended.set()
+        if self._keeper is not None:
+            self._keeper.join()
+        if is_sold:
+            return
+        try:
+            self._client.release(self.id)
+        except (StockholdError, NoAnswer):
+            # The hold ends by itself at its deadline. The error of the block matters more.
+            if error is None:
+                raise

@@ -1,0 +1,73 @@
+// Requests and the rules of retries, without input and output.
+
+import { StockholdError, type NoAnswer, type Problem } from "./errors.js";
+
+/** Tries of one call. */
+const TRIES = 5;
+/** The pause before the second try. Each next one is twice as long. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
+/** A server that asks for a longer pause than this is not waited for. */
+const LONGEST_RETRY_AFTER_MS = 60_000;
+
+/** One request. */
+export interface Call {
+  method: string;
+  /** The path with its query, such as `/v1/limits`. */
+  path: string;
+  /** Sent as JSON. */
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** Ends the call when it aborts. A command may have taken effect all the same. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What every command takes beside the members of its request. */
+export interface CommandOptions {
+  /** The idempotency key. Default: a new one, which all tries of the call have. */
+  key?: string;
+  /** Ends the call when it aborts. The command may have taken effect all the same. */
+  signal?: AbortSignal;
+}
+
+/** The path of an item. */
+export function itemPath(sku: string, tail: string, location: string | undefined): string {
+  const query = location === undefined ? "" : `?location=${encodeURIComponent(location)}`;
+  return `/v1/inventory/${encodeURIComponent(sku)}${tail}${query}`;
+}
+
+/** The path of a reservation. */
+export function reservationPath(id: string, tail = ""): string {
+  return `/v1/reservations/${encodeURIComponent(id)}${tail}`;
+}
+
+/** A request that changes something, with an idempotency key. */
+export function command(method: string, path: string, body: unknown, options: CommandOptions & { version?: number }): Call {
+  const headers: Record<string, string> = { "idempotency-key": `"${options.key ?? crypto.randomUUID()}"` };
+  if (options.version !== undefined) headers["if-match"] = `"${options.version}"`;
+  return { method, path, body, headers, signal: options.signal };
+}
+
+/** The value of an answer, `undefined` if it has none. Throws a `StockholdError` when it is a refusal or no JSON. */
+export function valueOf(status: number, text: string): unknown {
+  const isSuccess = status >= 200 && status < 300;
+  let value: unknown;
+  try {
+    value = text === "" ? undefined : JSON.parse(text);
+  } catch {
+    throw new StockholdError(status, { detail: "an answer that is no JSON" });
+  }
+  if (isSuccess) return value;
+  throw new StockholdError(status, typeof value === "object" && value !== null ? (value as Problem) : {});
+}
+
+/** Milliseconds before the next try, after so many of them. `undefined`: there is no next one. */
+export function pauseBefore(tries: number, error: StockholdError | NoAnswer, retryAfter: string | null): number | undefined {
+  if (tries >= TRIES || !error.retryable) return undefined;
+  if (retryAfter !== null && /^\d+$/.test(retryAfter.trim())) {
+    const asked = Number(retryAfter) * 1_000;
+    return asked <= LONGEST_RETRY_AFTER_MS ? asked : undefined;
+  }
+  const pause = Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), LONGEST_PAUSE_MS);
+  return pause * (0.5 + Math.random());
+}
