@@ -22,7 +22,12 @@ PRICED = [
     ("of-dollars", {"total_units": 10_000, "price": {"unit_amount": 10**12, "currency": "usd"}}),
     ("of-euros", {"total_units": 1, "price": {"unit_amount": 1, "currency": "eur"}}),
 ]
+METHOD = {"provider": "test", "method_ref": "approve"}
+LARGE = [{"name": "postage", "amount": 9_007_199_254_740_991}]
 REFUSED = [
+    ("POST", "inventory/tea/reserve", {"owner_id": "o", "auto_checkout": {"payment_method": {**METHOD, "provider": "nobodys"}}}),
+    ("POST", "inventory/tea/reserve", {"owner_id": "o", "auto_checkout": {"payment_method": METHOD, "description": "é" * 600}}),
+    ("POST", "inventory/tea/reserve", {"owner_id": "o", "auto_checkout": {"payment_method": METHOD, "extra": LARGE}}),
     ("PUT", "inventory/new", {}),
     ("PUT", "inventory/tea", {"on_hand": 1, "total_units": 1}),
     ("PUT", "inventory/tea", {"on_hand": 1}),

@@ -18,6 +18,11 @@ NOT_IN_A_SCHEMA = [
     (r".*/metadata", r"is longer than 2,048 bytes without whitespace"),
     (r".*/metadata", r"makes the body more than 32 levels deep"),
     (r".*/metadata", r"has a number that is out of range: .*"),
+    (r".*/description", r"must be 1 to 1000 bytes of text without control characters"),
+    # Which providers there are is known to the configuration.
+    (r".*/payment_method/provider", r"must be a provider that the server is configured with: .*"),
+    # So is what the lines cost to the items.
+    (r".*/extra", r"must not make the whole amount larger than \d+"),
     # What an item allows is known to the item.
     (r"/delta", r"must not bring the item past [\d,]+ units"),
     # A cursor is opaque: one that nobody gave out is refused.

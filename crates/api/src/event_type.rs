@@ -1,7 +1,7 @@
 //! The types of events: their names, and sets of them that readers of events ask for.
 
 use crate::encode::CLOUD_EVENT_PREFIX;
-use stockhold_domain::{Event, HoldChange, RecordChange, StockChange, Transition};
+use stockhold_domain::{ChargeState, Event, HoldChange, RecordChange, StockChange, Transition};
 
 macro_rules! event_types {
     ($($variant:ident $name:literal $doc:literal;)*) => {
@@ -38,6 +38,18 @@ event_types! {
     ReservationMerged "reservation.merged" "Reservations were merged into one. Each of them has this event.";
     ReservationPaymentOpened "reservation.payment_opened" "A payment window of a reservation was opened or prolonged.";
     ReservationPaymentClosed "reservation.payment_closed" "The payment window of a reservation was closed.";
+    PaymentPending "payment.pending" "A checkout began: the provider is asked for the money.";
+    PaymentRequiresAction "payment.requires_action" "The buyer has to do something before the payment goes on.";
+    PaymentProcessing "payment.processing" "The provider needs time for the payment.";
+    PaymentAuthorized "payment.authorized" "The money is reserved at the provider.";
+    PaymentCapturing "payment.capturing" "The provider has not moved the money yet, and is asked again.";
+    PaymentCaptured "payment.captured" "The money was moved, or a partial refund was made.";
+    PaymentDeclined "payment.declined" "The provider declined the payment.";
+    PaymentVoiding "payment.voiding" "The payment is to be ended.";
+    PaymentVoided "payment.voided" "The payment was ended without money.";
+    PaymentRefunding "payment.refunding" "Money is to be given back.";
+    PaymentRefunded "payment.refunded" "All of the money was given back.";
+    PaymentRefundFailed "payment.refund_failed" "The provider refuses to give money back.";
     ReservationReplaced "reservation.replaced" "A new reservation took the units of an expired one again.";
     ReservationFulfilled "reservation.fulfilled" "Sold units of a reservation left the shelf.";
     StockSet "stock.set" "An item was created, or its settings were changed.";
@@ -68,7 +80,7 @@ impl EventType {
     /// The type of an event. `None` when no reader sees the event: the service wrote it for itself.
     pub fn of(event: &Event) -> Option<Self> {
         Some(match &event.transition {
-            Transition::Hold { change, .. } => match change {
+            Transition::Hold { change, hold, .. } => match change {
                 HoldChange::Created => Self::ReservationCreated,
                 HoldChange::Extended => Self::ReservationExtended,
                 HoldChange::Confirmed => Self::ReservationConfirmed,
@@ -79,8 +91,17 @@ impl EventType {
                 HoldChange::Transferred { .. } => Self::ReservationTransferred,
                 HoldChange::Split { .. } | HoldChange::CreatedBySplit => Self::ReservationSplit,
                 HoldChange::Merged { .. } | HoldChange::MergedAway => Self::ReservationMerged,
-                HoldChange::PaymentOpened { .. } => Self::ReservationPaymentOpened,
-                HoldChange::PaymentClosed { .. } => Self::ReservationPaymentClosed,
+                HoldChange::PaymentOpened { .. } => hold
+                    .charge()
+                    .map_or(Self::ReservationPaymentOpened, |charge| Self::of_charge(charge.state)),
+                HoldChange::PaymentClosed { .. } => hold
+                    .charge()
+                    .map_or(Self::ReservationPaymentClosed, |charge| Self::of_charge(charge.state)),
+                HoldChange::PaymentAdvanced { state_changed: true, .. } => {
+                    Self::of_charge(hold.charge()?.state)
+                }
+                // The service notes its tries for itself.
+                HoldChange::PaymentAdvanced { state_changed: false, .. } => return None,
                 HoldChange::Replaced => Self::ReservationReplaced,
                 HoldChange::Fulfilled { .. } => Self::ReservationFulfilled,
             },
@@ -112,6 +133,24 @@ impl EventType {
                 RecordChange::EndpointSecretRotated => Self::EndpointSecretRotated,
             },
         })
+    }
+
+    /// The type of a change after which a charge has this state.
+    const fn of_charge(state: ChargeState) -> Self {
+        match state {
+            ChargeState::Pending => Self::PaymentPending,
+            ChargeState::RequiresAction => Self::PaymentRequiresAction,
+            ChargeState::Processing => Self::PaymentProcessing,
+            ChargeState::Authorized => Self::PaymentAuthorized,
+            ChargeState::Capturing => Self::PaymentCapturing,
+            ChargeState::Captured => Self::PaymentCaptured,
+            ChargeState::Declined => Self::PaymentDeclined,
+            ChargeState::Voiding => Self::PaymentVoiding,
+            ChargeState::Voided => Self::PaymentVoided,
+            ChargeState::Refunding => Self::PaymentRefunding,
+            ChargeState::Refunded => Self::PaymentRefunded,
+            ChargeState::RefundFailed => Self::PaymentRefundFailed,
+        }
     }
 
     /// The type of this name.

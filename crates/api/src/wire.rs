@@ -2,6 +2,7 @@
 //! [`crate::decode`] reads. Unknown fields are ignored, since the API may gain some.
 
 mod changes;
+mod checkouts;
 mod event;
 mod gate;
 mod item;
@@ -16,6 +17,7 @@ pub use changes::{
     AmendedLine, Amendment, Confirmation, Disposition, MergeRequest, PaymentWindow, Recipient, ReturnFrom,
     ReturnedUnits, Shipment,
 };
+pub use checkouts::{CheckoutRequest, ExtraAmount, Order, PaymentMethod, RefundRequest};
 pub use event::{Event, EventLine, EventParties, EventPool, LineBefore, MovedLine, NewUnit};
 pub use gate::{Gate, GateItem, GateReload};
 pub use item::{Availability, Item, Stock, Supply};
@@ -24,7 +26,7 @@ pub use limits::{
     LimitedUnits, LineLimit,
 };
 pub use many::{Command, CommandResult, LocationAvailability, LocationsAvailability, Page, Stocked};
-pub use payment::{Payment, PaymentState};
+pub use payment::{NextAction, OrderSummary, Payment, PaymentState};
 pub use pools::{LinePool, Pool, PoolSettings, PoolUnits};
 pub use prices::{Discount, Price, Quote, QuoteLine};
 pub use units::{PostedUnit, SeatLayout, SeatMap, SeatRow, Stands, Unit, UnitsAdded, Wish};
@@ -84,8 +86,10 @@ pub struct Reservation {
     pub metadata: Option<serde_json::Value>,
     /// Changes so far.
     pub version: u64,
-    /// The latest payment window.
+    /// The latest payment.
     pub payment: Option<Payment>,
+    /// The order that it became by a checkout.
+    pub order: Option<OrderSummary>,
     /// The reservation from which this one was split off.
     #[serde(default, deserialize_with = "form::optional_id")]
     pub split_from: Option<ReservationId>,
@@ -285,6 +289,9 @@ pub struct Terms {
     /// Take the units although limits refuse them. It needs the scope `limits:override`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub override_limits: bool,
+    /// How the reservation is paid, if the payment begins at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_checkout: Option<CheckoutRequest>,
     /// Sales channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,

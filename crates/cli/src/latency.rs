@@ -28,6 +28,8 @@ pub(super) enum RequestKind {
     ClosePayment,
     /// Confirm a reservation.
     Confirm,
+    /// Take the payment of a reservation.
+    Checkout,
     /// Fulfil sold units.
     Fulfil,
     /// Return units.
@@ -67,6 +69,7 @@ impl RequestKind {
             Self::OpenPayment => "open_payment",
             Self::ClosePayment => "close_payment",
             Self::Confirm => "confirm",
+            Self::Checkout => "checkout",
             Self::Fulfil => "fulfil",
             Self::Return => "return",
             Self::Adjust => "adjust",

@@ -11,6 +11,7 @@ mod audit_errors;
 mod backup;
 mod copy;
 mod migrate;
+mod test_provider;
 mod verify;
 
 mod admin;
@@ -328,12 +329,30 @@ enum Command {
     ///   stockhold demo --buyers 5000 --units 300 --seed 7
     ///   stockhold demo --seats
     ///   stockhold demo --gate
+    ///   stockhold demo --checkout
+    ///
+    /// With --checkout, buyers pay too. A test provider declines, times out and answers twice, and the server is killed three times. The
+    /// provider's ledger stands beside the orders at the end.
     ///
     /// With --gate, two servers over one PostgreSQL and one Redis sell behind a gate. The demo starts both, if they are installed.
     ///
     /// Exit codes: 0 the audit is right, 1 it is not or the demo could not run.
     #[command(verbatim_doc_comment)]
     Demo(demo::DemoArgs),
+    /// Run the test provider: a payment provider for trying a checkout out
+    ///
+    /// It takes the payments of a server with [providers.test] in its configuration, and does what the payment method says: approve,
+    /// decline, require_action, timeout_before, timeout_after, answer_twice, error_remembered, capture_fails or
+    /// refund_fails_three_times. Its ledger is a file, so that payments survive its end and that of the server. GET /payments shows
+    /// them. POST /payments/{ref}/complete with {"outcome": "approve"} or "decline" is what the buyer does.
+    ///
+    /// Try it:
+    ///   stockhold test-provider
+    ///   stockhold test-provider --webhook http://127.0.0.1:8101/v1/providers/test/webhook
+    ///
+    /// Exit codes: 1 it can't listen, or its ledger can't be read.
+    #[command(verbatim_doc_comment)]
+    TestProvider(test_provider::TestProviderArgs),
     /// Run the simulator: the store under every kind of fault at once
     ///
     /// A seed makes a history of callers that retry, a network that loses, repeats and reorders messages, clocks that jump, drift and
@@ -468,6 +487,7 @@ fn execute(command: Command, serve: fn(&Config) -> ExitCode) -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::TestProvider(args) => test_provider::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => manual::completions(command_line(), shell),

@@ -8,6 +8,7 @@ pub mod exit;
 mod flags;
 mod log_level;
 mod profile_listeners;
+mod providers;
 mod secret;
 mod settings;
 mod sinks;

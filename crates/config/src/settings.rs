@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
 use crate::sinks::{self, SinkSettings};
 use crate::store_address::StoreAddress;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use stockhold_checkout::CheckoutOptions;
 use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
 use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
@@ -21,7 +23,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 37] = [
+pub(crate) const KEYS: [&str; 39] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -57,12 +59,22 @@ pub(crate) const KEYS: [&str; 37] = [
     "storefront_principal",
     "source",
     "sinks",
+    "providers",
+    "checkout",
     "webhook_allowed_networks",
     "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 6] =
-    ["locations", "issuers", "rate_limits", "hub_principal", "storefront_principal", "sinks"];
+pub(crate) const TABLES: [&str; 8] = [
+    "locations",
+    "issuers",
+    "rate_limits",
+    "hub_principal",
+    "storefront_principal",
+    "sinks",
+    "providers",
+    "checkout",
+];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
 /// Longest wait for the gate's Redis: a request that waits longer is better decided by the store.
@@ -133,6 +145,10 @@ pub struct Config {
     pub source: String,
     /// Systems that events are delivered to.
     pub sinks: BTreeMap<String, SinkSettings>,
+    /// The payment providers.
+    pub providers: ProviderSettings,
+    /// When payment providers are asked again.
+    pub checkout: CheckoutSettings,
     /// Networks that webhooks may be sent to although they are not public.
     pub webhook_allowed_networks: Vec<String>,
     /// Certificates that webhooks trust instead of the system's, as PEM.
@@ -202,6 +218,8 @@ impl Default for Config {
             storefront_principal: None,
             source: "stockhold".to_owned(),
             sinks: BTreeMap::new(),
+            providers: ProviderSettings::default(),
+            checkout: CheckoutSettings::default(),
             webhook_allowed_networks: Vec::new(),
             webhook_ca_file: None,
             locations: BTreeMap::new(),
@@ -227,6 +245,7 @@ impl Config {
         self.access.check()?;
         self.check_profile_listeners()?;
         self.sink_options().map_err(at("sinks"))?;
+        self.checkout_options().map_err(at("providers"))?;
         self.webhook_options().map_err(at("webhook_allowed_networks"))?;
         if self.source.is_empty() || self.source.contains(char::is_control) {
             let what =
@@ -302,6 +321,11 @@ impl Config {
     /// The sinks for the relay.
     pub fn sink_options(&self) -> Result<Vec<SinkOptions>, String> {
         sinks::options_of(&self.sinks)
+    }
+
+    /// How payments are taken.
+    pub fn checkout_options(&self) -> Result<CheckoutOptions, String> {
+        self.providers.options(self.checkout)
     }
 
     /// What webhooks are sent with.

@@ -3,6 +3,7 @@
 //!
 //! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
 
+use crate::providers::STRIPE_VARIABLES;
 use crate::secret::SecretText;
 use crate::settings::{Config, KEYS, LogFormat, TABLES};
 use crate::sinks;
@@ -153,6 +154,10 @@ impl Sources {
                 self.read_redis(config, name, value.to_str());
                 continue;
             }
+            if let Some((_, member)) = STRIPE_VARIABLES.iter().find(|(variable, _)| *variable == rest) {
+                self.read_stripe(config, name, member, value.to_str());
+                continue;
+            }
             if sinks::is_variable(rest) {
                 self.read_sink(config, name, rest, value.to_str());
                 continue;
@@ -193,6 +198,16 @@ impl Sources {
         };
         config.access.rate_limits.redis = Some(SecretText::new(url.to_owned()));
         self.add_origin("rate_limits", name);
+    }
+
+    /// Sets a secret of Stripe.
+    fn read_stripe(&mut self, config: &mut Config, name: &str, member: &str, value: Option<&str>) {
+        let set = value.ok_or_else(|| "must be UTF-8".to_owned());
+        let value = set.map(|text| Value::Text(text.to_owned()));
+        match value.and_then(|value| config.providers.set_stripe(member, &value, false)) {
+            Ok(()) => self.add_origin("providers", name),
+            Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
+        }
     }
 
     /// Sets a member of a sink.

@@ -1,6 +1,7 @@
 //! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]`, `[rate_limits]`, the principals of listeners and `[sinks.NAME]`.
 
 use crate::access::{IssuerSettings, PrincipalSettings, Rate};
+use crate::providers::{CHECKOUT_KEYS, PROVIDERS, STRIPE_KEYS, TEST_KEYS};
 use crate::secret::SecretText;
 use crate::settings::{Config, LocationTimes};
 use crate::sinks::{SINK_KEYS, SinkSettings};
@@ -40,6 +41,19 @@ pub(crate) fn read(
         ("rate_limits", Some(table), _) => read_limits(errors, config, table, place),
         ("rate_limits", None, _) => return Err("must be a table, [rate_limits]".to_owned()),
         ("sinks", Some(table), _) => read_sinks(errors, config, table, place),
+        ("providers", Some(table), _) => read_providers(errors, config, table, place),
+        ("providers", None, _) => return Err("must be tables like [providers.stripe]".to_owned()),
+        ("checkout", Some(table), _) => {
+            members(errors, table, (key, &CHECKOUT_KEYS), place, |member, item| {
+                let number = value_of(item).number(true)?;
+                match member {
+                    "retry_base_ms" => config.checkout.retry_base_ms = number,
+                    _ => config.checkout.retry_max_ms = number,
+                }
+                Ok(())
+            });
+        }
+        ("checkout", None, _) => return Err("must be a table, [checkout]".to_owned()),
         ("sinks", None, _) => return Err("must be tables like [sinks.ledger]".to_owned()),
         ("hub_principal", Some(table), _) => {
             config.hub_principal = Some(read_principal(errors, key, table, place));
@@ -162,6 +176,26 @@ fn read_sinks(errors: &mut Vec<String>, config: &mut Config, sinks: &dyn TableLi
             settings.set(member, &value_of(item), true)
         });
         config.sinks.insert(sink.to_owned(), settings);
+    }
+}
+
+fn read_providers(errors: &mut Vec<String>, config: &mut Config, table: &dyn TableLike, place: Place<'_>) {
+    for (provider, item) in table.iter() {
+        let name = format!("providers.{provider}");
+        let at = place(span_of(table, provider));
+        let Some(known) = item.as_table_like() else {
+            errors.push(format!("{at}: {name}: must be a table"));
+            continue;
+        };
+        match provider {
+            "stripe" => members(errors, known, (&name, &STRIPE_KEYS), place, |member, item| {
+                config.providers.set_stripe(member, &value_of(item), true)
+            }),
+            "test" => members(errors, known, (&name, &TEST_KEYS), place, |member, item| {
+                config.providers.set_test(member, &value_of(item), true)
+            }),
+            _ => errors.push(format!("{at}: providers: {}", unknown(provider, &PROVIDERS))),
+        }
     }
 }
 

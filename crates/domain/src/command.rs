@@ -4,14 +4,20 @@
 use crate::basket::Basket;
 use crate::event::Disposition;
 use crate::hold::ReserveTerms;
-use crate::id::{EventId, Fingerprint, KeyHash, RequestId, ReservationId};
+use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
 use crate::item::{ItemKey, Mode, Supply};
 use crate::label::Label;
 use crate::limit::LimitTerms;
+use crate::origin::Origin;
+use crate::payment_command::{
+    AdvancePayment, CheckoutRequest, ClosePayment, OpenPayment, Refund, StartCheckout,
+};
 use crate::pool::PoolTerms;
+use crate::precondition::Precondition;
 use crate::price::Price;
 use crate::record::{RecordChange, RecordKey, RecordValue};
-use crate::state::Scope;
+use crate::sale_selection::SaleSelection;
+use crate::scope::Scope;
 use crate::time::{Instant, Seconds};
 use crate::unit::Attributes;
 use crate::unit_selection::PoolSelection;
@@ -57,30 +63,6 @@ pub struct GeneratedIds {
     pub event: EventId,
 }
 
-/// The caller of a command. It is written into the command's events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The principal.
-    pub actor: Label,
-    /// The API key that the caller used, if it used one.
-    pub key_id: Option<u128>,
-    /// The request's id.
-    pub request_id: RequestId,
-    /// The caller's trace.
-    pub trace: Option<Trace>,
-}
-
-/// A W3C trace context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// Trace id.
-    pub trace_id: u128,
-    /// Parent span id.
-    pub span_id: u64,
-    /// Flags.
-    pub flags: u8,
-}
-
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -104,6 +86,12 @@ pub enum Command {
     OpenPayment(OpenPayment),
     /// End the payment window of a hold.
     ClosePayment(ClosePayment),
+    /// Take the payment of a hold and confirm it.
+    StartCheckout(StartCheckout),
+    /// Move on a payment that the service takes.
+    AdvancePayment(AdvancePayment),
+    /// Give back money of a confirmed reservation.
+    Refund(Refund),
     /// Record that sold units left the shelf.
     Fulfil(Fulfil),
     /// Put sold units back into stock, or write them off.
@@ -149,6 +137,8 @@ pub struct Reserve {
     pub terms: ReserveTerms,
     /// Whether limits are passed by. Their counters count the units all the same.
     pub override_limits: bool,
+    /// The payment that begins in the same commit, if the service is to take it at once.
+    pub checkout: Option<Box<CheckoutRequest>>,
 }
 
 /// What happens to a line for which too little stock is available.
@@ -264,30 +254,6 @@ pub struct Merge {
     pub expected: Option<Precondition>,
 }
 
-/// See [`Command::OpenPayment`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenPayment {
-    /// Which reservation.
-    pub id: ReservationId,
-    /// The payment, as the caller names it.
-    pub payment_id: Label,
-    /// Length of the window from now. Without it: [`Seconds::DEFAULT_PAYMENT`] or the longest that the items allow, if that is less.
-    pub window: Option<Seconds>,
-    /// The precondition on the version of the reservation.
-    pub expected: Option<Precondition>,
-}
-
-/// See [`Command::ClosePayment`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClosePayment {
-    /// Which reservation.
-    pub id: ReservationId,
-    /// The payment whose window is closed. `None` means the open one.
-    pub payment_id: Option<Label>,
-    /// Why.
-    pub reason: Option<Label>,
-}
-
 /// See [`Command::Fulfil`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fulfil {
@@ -319,17 +285,6 @@ pub enum ReturnFrom {
     Unfulfilled,
     /// Units that have left the shelf.
     Fulfilled,
-}
-
-/// The sold units of a reservation that a command moves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SaleSelection {
-    /// All that the command can move.
-    All,
-    /// A quantity of each of these items, or named units of it.
-    Lines(Basket),
-    /// These units, in any line. Each is named once.
-    Units(Vec<Label>),
 }
 
 /// A change of one optional value.
@@ -412,34 +367,6 @@ pub struct ShelfCount {
     pub on_hand: u64,
     /// The item's `fulfilled` as it was read for the count. An existing item needs it; a new one has none.
     pub fulfilled_seen: Option<u64>,
-}
-
-/// The state that an item or a reservation must have for a change to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Precondition {
-    /// It does not exist.
-    Absent,
-    /// It exists, in any version.
-    Exists,
-    /// It exists in one of these versions. An empty list matches nothing.
-    VersionIn(Box<[u64]>),
-}
-
-impl Precondition {
-    /// It exists in this version.
-    pub fn version(version: u64) -> Self {
-        Self::VersionIn([version].into())
-    }
-
-    /// Whether something of this version fulfils the condition. `None` stands for what does not exist.
-    pub fn is_met(&self, version: Option<u64>) -> bool {
-        match (self, version) {
-            (Self::Absent, version) => version.is_none(),
-            (Self::Exists, version) => version.is_some(),
-            (Self::VersionIn(versions), Some(version)) => versions.contains(&version),
-            (Self::VersionIn(_), None) => false,
-        }
-    }
 }
 
 /// See [`Command::AdjustStock`].

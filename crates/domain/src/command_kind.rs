@@ -4,7 +4,7 @@ use crate::basket::Basket;
 use crate::command::Command;
 use crate::id::ReservationId;
 use crate::item::ItemKey;
-use crate::state::Scope;
+use crate::scope::Scope;
 
 /// The kind of a [`Command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,12 @@ pub enum CommandKind {
     OpenPayment,
     /// See [`Command::ClosePayment`].
     ClosePayment,
+    /// See [`Command::StartCheckout`].
+    StartCheckout,
+    /// See [`Command::AdvancePayment`].
+    AdvancePayment,
+    /// See [`Command::Refund`].
+    Refund,
     /// See [`Command::Fulfil`].
     Fulfil,
     /// See [`Command::Return`].
@@ -63,7 +69,7 @@ pub enum CommandKind {
 
 impl CommandKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::Reserve,
         Self::Confirm,
         Self::Release,
@@ -74,6 +80,9 @@ impl CommandKind {
         Self::Merge,
         Self::OpenPayment,
         Self::ClosePayment,
+        Self::StartCheckout,
+        Self::AdvancePayment,
+        Self::Refund,
         Self::Fulfil,
         Self::Return,
         Self::SetStock,
@@ -104,6 +113,9 @@ impl CommandKind {
             Self::Merge => "merge",
             Self::OpenPayment => "open_payment",
             Self::ClosePayment => "close_payment",
+            Self::StartCheckout => "start_checkout",
+            Self::AdvancePayment => "advance_payment",
+            Self::Refund => "refund",
             Self::Fulfil => "fulfil",
             Self::Return => "return",
             Self::SetStock => "set_stock",
@@ -135,6 +147,8 @@ impl CommandKind {
             | Self::Merge
             | Self::OpenPayment
             | Self::ClosePayment
+            | Self::StartCheckout
+            | Self::Refund
             | Self::Fulfil
             | Self::Return
             | Self::AdjustStock
@@ -145,6 +159,7 @@ impl CommandKind {
             | Self::RetireUnit
             | Self::SetSale
             | Self::Sweep
+            | Self::AdvancePayment
             | Self::SetLimit
             | Self::DeleteLimit
             | Self::SetPool
@@ -168,6 +183,9 @@ impl Command {
             Self::Merge(_) => CommandKind::Merge,
             Self::OpenPayment(_) => CommandKind::OpenPayment,
             Self::ClosePayment(_) => CommandKind::ClosePayment,
+            Self::StartCheckout(_) => CommandKind::StartCheckout,
+            Self::AdvancePayment(_) => CommandKind::AdvancePayment,
+            Self::Refund(_) => CommandKind::Refund,
             Self::Fulfil(_) => CommandKind::Fulfil,
             Self::Return(_) => CommandKind::Return,
             Self::SetStock(_) => CommandKind::SetStock,
@@ -198,6 +216,9 @@ impl Command {
             Self::Merge(command) => Some(command.id),
             Self::OpenPayment(command) => Some(command.id),
             Self::ClosePayment(command) => Some(command.id),
+            Self::StartCheckout(command) => Some(command.id),
+            Self::AdvancePayment(command) => Some(command.id),
+            Self::Refund(command) => Some(command.id),
             Self::Fulfil(command) => Some(command.id),
             Self::Return(command) => Some(command.id),
             Self::Reserve(_)
@@ -230,6 +251,9 @@ impl Command {
             | Self::Split(_)
             | Self::OpenPayment(_)
             | Self::ClosePayment(_)
+            | Self::StartCheckout(_)
+            | Self::AdvancePayment(_)
+            | Self::Refund(_)
             | Self::Fulfil(_)
             | Self::Return(_)
             | Self::SetStock(_)
@@ -262,6 +286,9 @@ impl Command {
             | Self::Merge(_)
             | Self::OpenPayment(_)
             | Self::ClosePayment(_)
+            | Self::StartCheckout(_)
+            | Self::AdvancePayment(_)
+            | Self::Refund(_)
             | Self::Fulfil(_)
             | Self::Return(_)
             | Self::SetStock(_)
@@ -305,6 +332,9 @@ impl Command {
             | Self::Merge(_)
             | Self::OpenPayment(_)
             | Self::ClosePayment(_)
+            | Self::StartCheckout(_)
+            | Self::AdvancePayment(_)
+            | Self::Refund(_)
             | Self::Fulfil(_)
             | Self::Return(_)
             | Self::Sweep

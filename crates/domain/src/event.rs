@@ -1,16 +1,16 @@
 //! Events: what a batch writes into the log. Recovery and `verify` fold them into state. An event must be complete by
 //! itself, because the rules may have changed before it is read.
 
-use crate::command::Origin;
 use crate::hold::{Hold, Line, PaymentState, Status};
 use crate::id::{EventId, Fingerprint, KeyHash, ReservationId};
-use crate::item::{Item, ItemKey, StockCounters};
+use crate::item::{CounterEffect, Item, ItemKey, StockCounters};
 use crate::label::Label;
 use crate::limit::{CounterKey, Limit, LimitCounter};
 use crate::limits::RECORD_BYTES_PER_LINE;
+use crate::origin::Origin;
 use crate::pool::{Pools, PoolsAfter};
 use crate::record::{Record, RecordChange, RecordKey};
-use crate::state::Scope;
+use crate::scope::Scope;
 use crate::time::Instant;
 use crate::unit::{LineUnit, PooledUnit, Unit};
 use alloc::boxed::Box;
@@ -162,6 +162,13 @@ pub enum HoldChange {
         /// The reason that the caller gave.
         reason: Option<Label>,
     },
+    /// The payment that the service takes was moved on.
+    PaymentAdvanced {
+        /// The status of the reservation, which stays.
+        status: Status,
+        /// Whether the payment has another state than before. Otherwise only its tries and its next time changed.
+        state_changed: bool,
+    },
     /// It was confirmed: its units are sold.
     Confirmed,
     /// It was released.
@@ -230,6 +237,18 @@ pub enum Disposition {
 }
 
 impl HoldChange {
+    /// When the payment of the reservation is due after the change. `Some(None)`: it is not due any more. `None`: it was not due before
+    /// either.
+    pub fn payment_due(&self, hold: &Hold) -> Option<Option<Instant>> {
+        let payment = hold.details.as_ref()?.payment.as_ref()?;
+        match &payment.charge {
+            Some(charge) => Some(charge.due_at),
+            // The charge moved to the reservation that replaces this one.
+            None if *self == Self::Replaced => Some(None),
+            None => None,
+        }
+    }
+
     /// The effect on the counters of the item of one line of the reservation after the change. `number` is the line's place, from 0.
     ///
     /// This is the only place that maps a transition to counters: the rules apply it, and audits check events with it. The effect of
@@ -248,6 +267,7 @@ impl HoldChange {
             Self::Transferred { .. }
             | Self::Extended
             | Self::Replaced
+            | Self::PaymentAdvanced { .. }
             | Self::PaymentOpened { prolonged: true } => CounterEffect::default(),
             Self::PaymentOpened { prolonged: false } => {
                 CounterEffect { held_under_payment: quantity, ..moves }
@@ -299,6 +319,7 @@ impl HoldChange {
             | Self::Confirmed
             | Self::Cancelled
             | Self::Expired => Some(Status::Active),
+            Self::PaymentAdvanced { status, .. } => Some(*status),
             Self::Replaced => Some(Status::Expired),
             Self::Fulfilled { .. } | Self::Returned { .. } => Some(Status::Confirmed),
         }
@@ -316,6 +337,7 @@ impl HoldChange {
             | Self::Extended
             | Self::PaymentOpened { .. }
             | Self::PaymentClosed { .. } => Status::Active,
+            Self::PaymentAdvanced { status, .. } => *status,
             Self::Confirmed | Self::Fulfilled { .. } | Self::Returned { .. } => Status::Confirmed,
             Self::Cancelled | Self::MergedAway => Status::Cancelled,
             Self::Expired | Self::Replaced => Status::Expired,
@@ -333,6 +355,7 @@ impl HoldChange {
             | Self::Extended
             | Self::PaymentOpened { .. }
             | Self::PaymentClosed { .. }
+            | Self::PaymentAdvanced { .. }
             | Self::Confirmed
             | Self::Cancelled
             | Self::Expired
@@ -362,23 +385,6 @@ impl LineChange {
             ..CounterEffect::default()
         }
     }
-}
-
-/// How a transition moves the counters of an item: differences, each added to the counter of the same name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CounterEffect {
-    /// Units in active reservations.
-    pub held: i64,
-    /// Units sold, less returns.
-    pub confirmed_sold: i64,
-    /// Sold units that left the shelf, less returns.
-    pub fulfilled: i64,
-    /// Units in active reservations with an open payment window.
-    pub held_under_payment: i64,
-    /// Active reservations with a line on the item.
-    pub active: i64,
-    /// Transitions of a counted item: 0 or 1. Always 0 where units have versions of their own.
-    pub sequence: u64,
 }
 
 /// The change of an item.

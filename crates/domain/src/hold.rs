@@ -1,5 +1,6 @@
 //! A reservation: its lines, its terms and its status. These are plain values. The rules in `decide` change them.
 
+use crate::charge::{Charge, ChargeState, OrderStatus};
 use crate::id::{EventId, ReservationId};
 use crate::item::ItemKey;
 use crate::label::Label;
@@ -61,6 +62,8 @@ pub struct LineDetails {
     pub draws: Vec<PoolDraw>,
     /// What its units cost together, as it was when they were reserved. `None` unless all of them had a price.
     pub price: Option<LinePrice>,
+    /// Money that was given back for returned units of it, or is going to be.
+    pub refunded: u64,
 }
 
 impl LineDetails {
@@ -79,6 +82,7 @@ impl Line {
             counted: Vec::new(),
             draws: Vec::new(),
             price: None,
+            refunded: 0,
         };
         self.details.as_deref().unwrap_or(NONE)
     }
@@ -197,6 +201,8 @@ pub struct Payment {
     pub until: Instant,
     /// The deadline of the reservation before the window was opened.
     pub deadline_before: Instant,
+    /// The payment itself, if the service takes it. Else the caller does.
+    pub charge: Option<Box<Charge>>,
 }
 
 /// Properties that few reservations have.
@@ -220,6 +226,8 @@ pub struct HoldDetails {
     pub replaced_by: Option<ReservationId>,
     /// How often it was transferred.
     pub transfers: u32,
+    /// Keys with which providers were asked for payments of it. No key is used for two payments.
+    pub authorizations: u32,
 }
 
 impl HoldDetails {
@@ -266,6 +274,7 @@ impl Hold {
             replaces: None,
             replaced_by: None,
             transfers: 0,
+            authorizations: 0,
         };
         self.details.as_deref().unwrap_or(NONE)
     }
@@ -308,5 +317,41 @@ impl Hold {
     /// The order that it became, if it was confirmed for one.
     pub fn order_id(&self) -> Option<&Label> {
         self.closing.as_ref()?.order_id.as_ref()
+    }
+}
+
+/// Its payment, if the service takes it.
+impl Hold {
+    /// Its latest payment, if the service takes it.
+    pub fn charge(&self) -> Option<&Charge> {
+        self.details.as_ref()?.payment.as_ref()?.charge.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn charge_mut(&mut self) -> Option<&mut Charge> {
+        self.details.as_mut()?.payment.as_mut()?.charge.as_deref_mut()
+    }
+
+    /// When its payment has to be moved on. `None` if there is nothing to do.
+    pub fn payment_due_at(&self) -> Option<Instant> {
+        self.charge()?.due_at
+    }
+
+    /// Whether something is left to do about its payment, for the service or for an operator.
+    pub fn has_unsettled_payment(&self) -> bool {
+        self.charge()
+            .is_some_and(|charge| !charge.state.is_at_rest() || charge.state == ChargeState::RefundFailed)
+    }
+
+    /// The state of the order that it became. `None` if it is none, because its caller confirmed it, or nobody did.
+    pub fn order_status(&self) -> Option<OrderStatus> {
+        let charge = self.charge().filter(|_| self.status == Status::Confirmed)?;
+        Some(match charge.state {
+            ChargeState::Authorized | ChargeState::Capturing => OrderStatus::Authorized,
+            ChargeState::Declined | ChargeState::Voiding | ChargeState::Voided => OrderStatus::Cancelled,
+            _ if charge.refunded == 0 => OrderStatus::Paid,
+            _ if charge.refunded < charge.captured => OrderStatus::PartiallyRefunded,
+            _ => OrderStatus::Refunded,
+        })
     }
 }

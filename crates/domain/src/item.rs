@@ -1,6 +1,5 @@
 //! An item: its counters and its settings. These are plain values. The rules in `decide` change them.
 
-use crate::event::CounterEffect;
 use crate::label::Label;
 use crate::pool::Pools;
 use crate::price::Price;
@@ -213,4 +212,21 @@ impl Item {
     fn kept_back(&self) -> u64 {
         self.settings.safety_stock.saturating_add(self.pools.set_aside())
     }
+}
+
+/// How a transition moves the counters of an item: differences, each added to the counter of the same name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterEffect {
+    /// Units in active reservations.
+    pub held: i64,
+    /// Units sold, less returns.
+    pub confirmed_sold: i64,
+    /// Sold units that left the shelf, less returns.
+    pub fulfilled: i64,
+    /// Units in active reservations with an open payment window.
+    pub held_under_payment: i64,
+    /// Active reservations with a line on the item.
+    pub active: i64,
+    /// Transitions of a counted item: 0 or 1. Always 0 where units have versions of their own.
+    pub sequence: u64,
 }

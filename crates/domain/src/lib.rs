@@ -18,14 +18,17 @@ mod time;
 
 mod id;
 
+mod charge;
 mod hold;
 mod hold_limits;
 mod item;
 mod item_key;
 mod limit;
+mod origin;
 mod pool;
 mod price;
 mod record;
+mod scope;
 mod unit;
 
 mod source;
@@ -35,7 +38,10 @@ mod basket;
 mod command;
 mod command_kind;
 mod outcome;
+mod payment_command;
+mod precondition;
 mod rejection;
+mod sale_selection;
 
 mod event;
 
@@ -46,18 +52,21 @@ mod state;
 mod decide;
 
 pub use basket::{Basket, BasketError, BasketLine, RequestedLine};
+pub use charge::{
+    CaptureMethod, Charge, ChargeState, CheckoutTerms, ExtraAmount, OnDecline, OrderStatus, PendingRefund,
+    ProviderRef,
+};
 pub use command::{
-    AddUnits, AdjustStock, Amend, ClosePayment, Command, Confirm, DeleteItem, DeleteLimit, DeletePool,
-    Envelope, Extend, Fulfil, Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit,
-    OpenPayment, Origin, Patch, Precondition, Release, Reserve, RetireUnit, Return, ReturnFrom,
-    SaleSelection, SetLimit, SetPool, SetRecord, SetSale, SetStock, SetUnitPool, ShelfCount, Split, Trace,
-    Transfer,
+    AddUnits, AdjustStock, Amend, Command, Confirm, DeleteItem, DeleteLimit, DeletePool, Envelope, Extend,
+    Fulfil, Fulfilment, GeneratedIds, IdempotencyKey, IfExpired, Merge, NewUnit, Patch, Release, Reserve,
+    RetireUnit, Return, ReturnFrom, SetLimit, SetPool, SetRecord, SetSale, SetStock, SetUnitPool, ShelfCount,
+    Split, Transfer,
 };
 pub use command_kind::CommandKind;
 pub use decide::{DecideError, Effects, decide, footprint, quote};
 pub use event::{
-    CounterEffect, Disposition, Event, HoldChange, KeyRecord, KeyTarget, LimitEffects, LineChange,
-    MovedUnits, Parties, StockChange, Transition,
+    Disposition, Event, HoldChange, KeyRecord, KeyTarget, LimitEffects, LineChange, MovedUnits, Parties,
+    StockChange, Transition,
 };
 pub use hold::{
     Closing, Hold, HoldDetails, HoldTerms, Line, LineDetails, OptionalTerms, Payment, PaymentState,
@@ -65,19 +74,27 @@ pub use hold::{
 };
 pub use hold_limits::{HoldLimits, LocationLimits};
 pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
-pub use item::{Item, ItemKey, Mode, SaleWindow, Settings, StockCounters, Supply};
+pub use item::{CounterEffect, Item, ItemKey, Mode, SaleWindow, Settings, StockCounters, Supply};
 pub use label::{Label, LabelError};
 pub use limit::{
     CounterKey, Limit, LimitCounter, LimitCounters, LimitSet, LimitTarget, LimitTerms, LimitedUnits,
     LineCount, Subject, SubjectKind,
 };
+pub use origin::{Origin, Trace};
 pub use outcome::{Outcome, Reply};
+pub use payment_command::{
+    AdvancePayment, CheckoutRequest, ClosePayment, OpenPayment, PaymentStep, ProviderReport, Refund,
+    RefundSelection, StartCheckout,
+};
 pub use pool::{Pool, PoolDraw, PoolEffect, PoolTerms, Pools, PoolsAfter};
+pub use precondition::Precondition;
 pub use price::{Currency, Discount, LinePrice, Price, Reduction};
 pub use record::{Record, RecordChange, RecordKey, RecordKind, RecordValue, RecordValueError};
 pub use rejection::{ExceededLimit, FieldError, Rejection, Shortage, UnavailableUnits};
+pub use sale_selection::SaleSelection;
+pub use scope::Scope;
 pub use source::{Source, SourceError, Strategy};
-pub use state::{Lookup, NotLoaded, Resource, Scope, State};
+pub use state::{Lookup, NotLoaded, Resource, State};
 pub use time::{Instant, Seconds, SecondsError};
 pub use unit::{Attribute, Attributes, LineUnit, LineUnits, Place, PooledUnit, Unit, UnitStatus};
 pub use unit_index::{ClaimSource, SeatStates, UnitIndex, UnitMove, moved};

@@ -74,6 +74,18 @@ pub const PAYMENT_CEILING_SECONDS: u32 = 7 * 24 * 60 * 60;
 pub const DEFAULT_PAYMENT_SECONDS: u32 = 900;
 /// Seconds that a buyer gets at least after a payment window was closed, to try another payment.
 pub const GRACE_AFTER_PAYMENT_SECONDS: u32 = 60;
+/// Longest name that a payment provider gives to something, in bytes.
+pub const PROVIDER_REF_BYTES: usize = 255;
+/// Longest address that a provider sends a buyer back to, in bytes.
+pub const RETURN_URL_BYTES: usize = 2_048;
+/// Longest description of a payment, in bytes.
+pub const PAYMENT_DESCRIPTION_BYTES: usize = 1_000;
+/// Most amounts beside the lines of a checkout.
+pub const EXTRA_AMOUNTS: usize = 16;
+/// Most refunds of one reservation that wait for the provider.
+pub const PENDING_REFUNDS: usize = 32;
+/// How often a provider refuses a refund before it has failed.
+pub const REFUND_REFUSALS: u32 = 10;
 /// Most reservations that one merge takes in.
 pub const MERGE_SOURCES: usize = 20;
 /// Most related reservations of one kind that a reservation lists. Older ones are in the events only.

@@ -3,7 +3,7 @@
 use crate::id::ReservationId;
 use crate::item::{ItemKey, Mode, SaleWindow};
 use crate::label::Label;
-use crate::state::Scope;
+use crate::scope::Scope;
 use crate::time::{Instant, Seconds};
 use crate::unit::UnitStatus;
 use alloc::boxed::Box;
@@ -101,6 +101,19 @@ pub enum Rejection {
         payment_id: Label,
         /// When the window ends.
         until: Instant,
+    },
+    /// A checkout of lines that have no price.
+    PriceMissing(Vec<ItemKey>),
+    /// The service has taken no money for the reservation, so it can give none back.
+    PaymentNotCaptured(ReservationId),
+    /// More money would be given back than was taken and not given back.
+    RefundExceedsCaptured {
+        /// The reservation.
+        id: ReservationId,
+        /// The amount to refund.
+        requested: u64,
+        /// The amount that can be refunded.
+        refundable: u64,
     },
     /// A split names more than the reservation holds.
     SplitExceedsHeld {

@@ -13,17 +13,6 @@ use crate::unit::Unit;
 use crate::unit_index::UnitIndex;
 use alloc::vec::Vec;
 
-/// What a pause concerns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Every item.
-    Everything,
-    /// Every item at a location.
-    Location(Label),
-    /// One item.
-    Item(ItemKey),
-}
-
 /// A part of the state that is loaded and locked as a whole. Stores lock in the order of the variants. Within one
 /// variant a store may choose the order, if it is always the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -89,6 +89,7 @@ fn label(text: &str) -> Label {
 
 fn reserve(item: &ItemKey, quantity: u64, choice: Option<UnitSelection>) -> Command {
     Command::Reserve(Reserve {
+        checkout: None,
         override_limits: false,
         basket: Basket::with_selections(vec![(RequestedLine { item: item.clone(), quantity }, choice)])
             .unwrap(),

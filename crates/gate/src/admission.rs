@@ -82,7 +82,10 @@ pub(crate) const fn may_raise(command: &Command) -> bool {
         | Command::DeleteItem(_)
         | Command::SetSale(_)
         | Command::SetPool(_)
-        | Command::DeletePool(_) => true,
+        | Command::DeletePool(_)
+        // A declined payment releases its hold, and a failed capture returns units.
+        | Command::AdvancePayment(_)
+        | Command::Refund(_) => true,
         // The feed of events says what a sweep has expired.
         Command::Sweep
         | Command::Reserve(_)
@@ -93,6 +96,7 @@ pub(crate) const fn may_raise(command: &Command) -> bool {
         | Command::Merge(_)
         | Command::OpenPayment(_)
         | Command::ClosePayment(_)
+        | Command::StartCheckout(_)
         | Command::Fulfil(_)
         | Command::AddUnits(_)
         | Command::RetireUnit(_)

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stockhold_api::profiles::Profile;
+use stockhold_checkout::CheckoutRunner;
 use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
 use stockhold_embedded::Options;
 use stockhold_relay::{Relay, RelayOptions};
@@ -132,12 +133,14 @@ async fn start_and_run(
         tls
     });
     let relay = start_relay(config, store, &clock).map_err(failed)?;
+    let checkout = start_checkout(config, store, &clock).map_err(failed)?;
     let http = Http::start(
         config.workers(),
         Services {
             store: store.store(),
             gate: store.gate(),
             relay: Arc::clone(&relay),
+            checkout: Arc::clone(&checkout),
             clock,
             access: Arc::clone(&access),
             rules,
@@ -213,6 +216,17 @@ fn start_relay(config: &Config, store: &Backend, clock: &Arc<dyn Clock>) -> Resu
     // Derived events have to show the newest state of an item.
     let relay = Relay::start(store.primary(), Arc::clone(clock), options);
     relay.map(Arc::new).map_err(|error| format!("starting the relay: {error}"))
+}
+
+/// Starts to move payments on.
+fn start_checkout(
+    config: &Config,
+    store: &Backend,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<CheckoutRunner>, String> {
+    // A payment has to be read as it is now, and not as a replica has it.
+    let runner = CheckoutRunner::start(store.primary(), Arc::clone(clock), &config.checkout_options()?);
+    runner.map(Arc::new).map_err(|error| format!("starting payments: {error}"))
 }
 
 /// The name of this host, as far as it can be a part of a file's name.

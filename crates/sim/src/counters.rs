@@ -189,6 +189,16 @@ counts! {
     MergeRefused = "merge refused",
     /// Payment windows.
     PaymentOpened = "payment window opened",
+    /// Payments that the service takes and that were moved on.
+    ChargeAdvanced = "charge moved on",
+    /// Payments whose money was taken.
+    ChargeCaptured = "charge captured",
+    /// Payments that were ended without money.
+    ChargeVoided = "charge voided",
+    /// Payments whose money goes back.
+    ChargeRefunding = "charge to be refunded",
+    /// Payments whose money went back.
+    ChargeRefunded = "charge refunded",
     /// Payment windows that were prolonged.
     PaymentProlonged = "payment window prolonged",
     /// Payment windows that moved the deadline past its cap.

@@ -33,13 +33,28 @@ const FIRST_LIMITS: [u8; 3] = [3, 5, 12];
 /// Units beyond the total that some histories may sell from the beginning: about as many as there are.
 const FIRST_ALLOWANCE: u8 = 8;
 /// What happens to a new reservation, one command after the other.
-const JOURNEYS: [&[ChangeKind]; 6] = [
+const JOURNEYS: [&[ChangeKind]; 9] = [
     &[ChangeKind::Amend, ChangeKind::Transfer, ChangeKind::OpenPayment, ChangeKind::ConfirmPayment],
     &[ChangeKind::AmendUnits, ChangeKind::Split, ChangeKind::Merge, ChangeKind::Amend, ChangeKind::Split],
     &[ChangeKind::OpenPayment, ChangeKind::OpenPayment, ChangeKind::ClosePayment, ChangeKind::Amend],
     &[ChangeKind::OpenPayment, ChangeKind::ClosePayment, ChangeKind::Merge, ChangeKind::OpenPayment],
     &[ChangeKind::ConfirmPayment, ChangeKind::Fulfil, ChangeKind::Return, ChangeKind::Fulfil],
     &[ChangeKind::OpenPayment, ChangeKind::ConfirmPayment, ChangeKind::Fulfil, ChangeKind::Return],
+    &[
+        ChangeKind::Checkout,
+        ChangeKind::Advance,
+        ChangeKind::Advance,
+        ChangeKind::Refund,
+        ChangeKind::Advance,
+    ],
+    &[
+        ChangeKind::Checkout,
+        ChangeKind::Advance,
+        ChangeKind::Checkout,
+        ChangeKind::Advance,
+        ChangeKind::Advance,
+    ],
+    &[ChangeKind::Checkout, ChangeKind::Advance, ChangeKind::Return, ChangeKind::Refund, ChangeKind::Advance],
 ];
 /// One of this many commands of a journey follows at once on the one before. The others find its effect durable.
 const AT_ONCE: u64 = 4;

@@ -117,6 +117,14 @@ CREATE TABLE stockhold.active_lines (
 -- What the sweeper reads: active reservations by deadline, each once.
 CREATE INDEX active_lines_due ON stockhold.active_lines (expires_at, id) WHERE leads;
 
+-- Reservations whose payment is to be moved on, and when: what the payment runner reads. A table of its own, so that other commits
+-- change no index for it. A queue, so it is vacuumed often.
+CREATE TABLE stockhold.due_payments (
+    id uuid PRIMARY KEY,
+    due_at bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX due_payments_by_time ON stockhold.due_payments (due_at, id);
+
 -- Idempotency keys. Rows are never updated: the primary key decides between two instances. Kept for the configured
 -- retention, at least 24 hours.
 CREATE TABLE stockhold.keys (

@@ -74,6 +74,7 @@ fn closed_by(events: &[Event]) -> [[u64; 2]; OUTCOMES.len()] {
             | HoldChange::Extended
             | HoldChange::PaymentOpened { .. }
             | HoldChange::PaymentClosed { .. }
+            | HoldChange::PaymentAdvanced { .. }
             | HoldChange::Replaced
             | HoldChange::Fulfilled { .. }
             | HoldChange::Returned { .. } => continue,

@@ -7,6 +7,7 @@
 //! errors.
 
 mod changes;
+mod charges;
 mod command;
 mod details;
 mod limits;

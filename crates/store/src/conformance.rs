@@ -13,6 +13,8 @@ mod backorders;
 mod baskets;
 mod change_keys;
 mod changed_lists;
+pub mod checkout_maker;
+mod checkouts;
 mod clocks;
 mod crowds;
 mod deadlines;
@@ -27,11 +29,13 @@ mod limits;
 mod list_filters;
 mod lists;
 mod merges;
+mod paid_reserves;
 mod pauses;
 mod payments;
 mod pools;
 mod prices;
 mod records;
+mod refunds;
 mod returns;
 mod sourcing;
 mod splits;
@@ -164,12 +168,15 @@ pub fn cases() -> Vec<Case> {
         list_filters::CASES,
         merges::CASES,
         late_payers::CASES,
+        paid_reserves::CASES,
         pauses::CASES,
+        checkouts::CASES,
         payments::CASES,
         pools::CASES,
         prices::CASES,
         unit_pools::CASES,
         records::CASES,
+        refunds::CASES,
         returns::CASES,
         sourcing::CASES,
         splits::CASES,

@@ -202,7 +202,7 @@ mod tests {
     fn hold(state: PaymentState) -> Hold {
         let (owner_id, at) = (Label::new("o").unwrap(), stockhold_domain::Instant::from_micros(1));
         let reserve = ReserveTerms { owner_id: owner_id.clone(), optional: None };
-        let payment = Payment { id: owner_id, state, until: at, deadline_before: at };
+        let payment = Payment { id: owner_id, state, until: at, deadline_before: at, charge: None };
         let details = HoldDetails { payment: Some(payment), ..HoldDetails::default() };
         Hold {
             id: ReservationId::from_u128(1),
@@ -237,6 +237,7 @@ mod tests {
         let amended = |before| HoldChange::Amended { lines: changed(before) };
         let (opened, closed) =
             (|prolonged| HoldChange::PaymentOpened { prolonged }, HoldChange::PaymentClosed { reason: None });
+        let advanced = |status| HoldChange::PaymentAdvanced { status, state_changed: true };
         let fulfilled = || HoldChange::Fulfilled { lines: [moved(0), moved(2)].into() };
         let (into, from) = (ReservationId::from_u128(2), Box::default());
         let other = hold(PaymentState::Closed);
@@ -253,6 +254,8 @@ mod tests {
             (opened(false), 0, counters(3, 0, 1, 2), with(0, 3, counters(3, 0, 1, 3))),
             (opened(true), 0, with(0, 3, counters(3, 0, 1, 3)), with(0, 3, counters(3, 0, 1, 3))),
             (closed, 0, with(0, 3, counters(3, 0, 1, 2)), counters(3, 0, 1, 3)),
+            (advanced(Status::Active), 0, counters(3, 0, 1, 2), counters(3, 0, 1, 2)),
+            (advanced(Status::Confirmed), 0, counters(0, 3, 0, 3), counters(0, 3, 0, 3)),
             (HoldChange::Confirmed, 0, counters(3, 0, 1, 2), counters(0, 3, 0, 3)),
             (HoldChange::Cancelled, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),
             (HoldChange::Expired, 0, counters(3, 0, 1, 2), counters(0, 0, 0, 3)),

@@ -10,6 +10,7 @@ mod agreement;
 mod audit;
 mod backorders;
 mod changes;
+mod checkouts;
 mod find;
 mod holds;
 mod limits;
@@ -101,6 +102,7 @@ impl Model {
                 | Command::SetPool(_)
                 | Command::DeletePool(_)
                 | Command::SetUnitPool(_)
+                | Command::AdvancePayment(_)
         );
         let key = envelope.key.filter(|_| !keyless);
         if let Some(key) = key
@@ -220,6 +222,13 @@ impl Model {
             Command::Merge(merge) => self.merge(merge, now).map(Reply::Reservation),
             Command::OpenPayment(open) => self.open_window(open, now).map(Reply::Reservation),
             Command::ClosePayment(close) => self.close_window(close, now).map(Reply::Reservation),
+            Command::StartCheckout(start) => {
+                self.start_checkout(envelope, start, now).map(Reply::Reservation)
+            }
+            Command::AdvancePayment(advance) => {
+                self.advance_payment(envelope.fresh.reservation, advance, now).map(Reply::Reservation)
+            }
+            Command::Refund(refund) => self.refund(refund, now).map(Reply::Reservation),
             Command::Fulfil(fulfil) => self.fulfil(fulfil, now).map(Reply::Reservation),
             Command::Return(returned) => self.return_units(returned, now).map(Reply::Reservation),
             Command::SetStock(set) => self.set_stock(set, now),
@@ -371,6 +380,9 @@ impl Model {
             }
         }
         prices::expect_one_currency(lines.iter(), "/lines")?;
+        if let Some(checkout) = &asked.checkout {
+            checkouts::checkout_amount(&lines, checkout, "/auto_checkout/extra")?;
+        }
         // Only lines that get units limit the times.
         let granted: Vec<&Record> =
             known.iter().filter(|record| lines.iter().any(|line| line.item == record.key)).collect();
@@ -398,7 +410,10 @@ impl Model {
             last_event: NO_EVENT,
         };
         self.holds.push(hold.clone());
-        Ok(hold)
+        match &asked.checkout {
+            Some(checkout) => self.begin_checkout(id, hold, checkout, now),
+            None => Ok(hold),
+        }
     }
 
     /// What refuses lines whatever the stock.

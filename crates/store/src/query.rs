@@ -52,6 +52,13 @@ pub enum Query {
         /// Maximum number of events.
         limit: usize,
     },
+    /// Reservations whose payment is to be moved on, the one that is due first before the others.
+    DuePayments {
+        /// Only those that are due at this instant.
+        now: Instant,
+        /// Maximum number of reservations.
+        limit: usize,
+    },
     /// Pauses of the whole sale and of locations. The pause of a single item is a field of the item.
     Pauses,
     /// One record.
@@ -337,6 +344,8 @@ pub enum QueryResult {
         /// Position of the newest archived event.
         through: u64,
     },
+    /// Result of [`Query::DuePayments`].
+    DuePayments(Vec<ReservationId>),
     /// Result of [`Query::Pauses`].
     Pauses(Pauses),
     /// Result of [`Query::Record`]. `None` when there is no such record, or it was deleted.

@@ -34,11 +34,18 @@ fn arrows_go_one_way() {
     assert_eq!(own("sim"), ["domain", "embedded", "store"]);
     assert_eq!(own("service"), ["domain"]);
     assert_eq!(own("api"), ["domain", "service", "store"]);
-    assert_eq!(own("config"), ["domain", "embedded", "gate", "relay", "service", "sql"]);
-    assert_eq!(own("cli"), ["api", "config", "domain", "embedded", "service", "sim", "sql", "store"]);
+    assert_eq!(own("checkout"), ["api", "domain", "service", "store"]);
+    assert_eq!(own("config"), ["checkout", "domain", "embedded", "gate", "relay", "service", "sql"]);
+    assert_eq!(
+        own("cli"),
+        ["api", "checkout", "config", "domain", "embedded", "service", "sim", "sql", "store"]
+    );
     assert_eq!(
         own("server"),
-        ["api", "cli", "config", "domain", "embedded", "gate", "relay", "service", "sql", "store"]
+        [
+            "api", "checkout", "cli", "config", "domain", "embedded", "gate", "relay", "service", "sql",
+            "store"
+        ]
     );
 }
 

@@ -118,7 +118,7 @@ impl Client {
         self.http.read(Request::new("POST", reservation(id, "/return")).json(returned)?.key(key)).await
     }
 
-    async fn change(
+    pub(super) async fn change(
         &self,
         method: &str,
         path: String,

@@ -6,6 +6,7 @@
 mod access;
 mod attempt;
 mod changes;
+mod checkouts;
 mod gate;
 mod limits;
 mod lists;

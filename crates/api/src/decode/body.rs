@@ -4,10 +4,10 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    AmountOff, CurrencyCode, Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id, IfExpiredWord,
-    JsonObject, Key, LimitedUnitsWord, ModeWord, Overlap, PaymentTtl, Percent, Quantity, Rate, ReplayedWord,
-    ReturnFromWord, Stock, SubjectKindWord, SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, Url,
-    WebhookStatusWord, given, setting,
+    AmountOff, CaptureWord, CurrencyCode, Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id,
+    IfExpiredWord, JsonObject, Key, LimitedUnitsWord, ModeWord, MoneyAmount, OnDeclineWord, Overlap,
+    PaymentTtl, Percent, ProviderName, Quantity, Rate, ReplayedWord, ReturnFromWord, Stock, SubjectKindWord,
+    SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, Url, WebhookStatusWord, given, setting,
 };
 use super::metadata::Metadata;
 use super::source::SourceBody;
@@ -31,6 +31,8 @@ pub(super) struct ReserveBody<'a> {
     pub(super) hold_token: Option<Flag>,
     #[serde(default, deserialize_with = "given")]
     pub(super) override_limits: Option<Flag>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) auto_checkout: Option<JsonObject<CheckoutBody<'a>>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) units: Option<Vec<Text>>,
     #[serde(default, deserialize_with = "given")]
@@ -57,6 +59,8 @@ pub(super) struct BasketBody<'a> {
     pub(super) hold_token: Option<Flag>,
     #[serde(default, deserialize_with = "given")]
     pub(super) override_limits: Option<Flag>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) auto_checkout: Option<JsonObject<CheckoutBody<'a>>>,
 }}
 
 #[derive(Deserialize)]
@@ -160,6 +164,61 @@ pub(super) struct PaymentBody<'a> {
     pub(super) payment_id: Text,
     #[serde(default, deserialize_with = "given")]
     pub(super) window_seconds: Option<PaymentTtl>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CheckoutBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) payment_method: Option<JsonObject<PaymentMethodBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) order_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) capture: Option<CaptureWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) on_decline: Option<OnDeclineWord>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) window_seconds: Option<PaymentTtl>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) return_url: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) description: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) extra: Option<Vec<JsonObject<ExtraBody>>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PaymentMethodBody {
+    pub(super) provider: Text,
+    pub(super) method_ref: ProviderName,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) customer_ref: Option<ProviderName>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExtraBody {
+    pub(super) name: Text,
+    pub(super) amount: MoneyAmount,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RefundBody<'a> {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) amount: Option<MoneyAmount>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) lines: Option<Vec<JsonObject<LineBody>>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) units: Option<Vec<Text>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) disposition: Option<DispositionWord>,
+    pub(super) reason: Text,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }

@@ -1,6 +1,6 @@
 //! One command of `POST /v1/commands`: the fields of all commands, and which of them each command has.
 
-use super::body::{LineBody, PriceBody, SupplyBody};
+use super::body::{CheckoutBody, LineBody, PriceBody, SupplyBody};
 use super::field::{
     Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, ModeWord, PaymentTtl,
     Quantity, ReturnFromWord, Stock, Text, Time, Together, Ttl, Version, given, setting,
@@ -51,7 +51,7 @@ macro_rules! ops {
 ops! {
     Reserve "reserve" [
         "owner_id" "lines" "sku" "location" "source" "quantity" "units" "adjacent" "sections" "min_together" "attributes"
-        "ttl_seconds" "fulfilment" "hold_token" "override_limits" "channel" "pool" "customer_id" "session_id" "metadata" "idempotency_key"
+        "ttl_seconds" "fulfilment" "hold_token" "override_limits" "auto_checkout" "channel" "pool" "customer_id" "session_id" "metadata" "idempotency_key"
     ]
     Confirm "confirm" ["reservation_id" "order_id" "payment_id" "if_expired" "override_limits" "idempotency_key"]
     Release "release" ["reservation_id" "reason" "idempotency_key"]
@@ -172,6 +172,7 @@ command_body! {
     fulfilment: FulfilmentWord,
     hold_token: Flag,
     override_limits: Flag,
+    auto_checkout: JsonObject<CheckoutBody<'a>>,
     channel: Text,
     pool: Text,
     order_id: Text,
@@ -292,6 +293,7 @@ fn reserve(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
         terms: ReserveTerms::new(owner_id, terms),
+        checkout: super::checkout::auto_checkout(body.auto_checkout)?,
     });
     Ok(Keyed { hold_token: super::is_set(body.hold_token), ..super::keyed(command, body.idempotency_key) })
 }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use stockhold_domain::{
-    Currency, Disposition, Fulfilment, IfExpired, Instant, Label, LimitedUnits, Mode, Patch, ReservationId,
-    ReturnFrom, Seconds, Strategy, SubjectKind,
+    CaptureMethod, Currency, Disposition, Fulfilment, IfExpired, Instant, Label, LimitedUnits, Mode,
+    OnDecline, Patch, ProviderRef, ReservationId, ReturnFrom, Seconds, Strategy, SubjectKind,
 };
 
 /// The highest version that a request may name: numbers up to it are exact in every JSON reader. An item's version is about the time in
@@ -354,6 +354,51 @@ field! {
     Url(String), deserialize_str, "an address like https://shop.example/hook",
     fn visit_str<E: Error>(self, text: &str) -> Result<Url, E> {
         Ok(Url(text.to_owned()))
+    }
+}
+
+field! {
+    /// A sum of money in the smallest unit of its currency.
+    MoneyAmount(u64), deserialize_u64, "a whole number from 0 to 9,007,199,254,740,991",
+    fn visit_u64<E: Error>(self, number: u64) -> Result<MoneyAmount, E> {
+        if number > stockhold_domain::limits::AMOUNT {
+            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
+        }
+        Ok(MoneyAmount(number))
+    }
+}
+
+field! {
+    /// The name that a payment provider gave to something.
+    ProviderName(ProviderRef), deserialize_str, "a string of 1 to 255 visible ASCII characters",
+    fn visit_str<E: Error>(self, text: &str) -> Result<ProviderName, E> {
+        ProviderRef::new(text).map(ProviderName).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+field! {
+    /// When the provider moves the money.
+    #[derive(Default)]
+    CaptureWord(CaptureMethod), deserialize_str, "\"after_confirm\" or \"charge_then_confirm\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<CaptureWord, E> {
+        match word {
+            "after_confirm" => Ok(CaptureWord(CaptureMethod::AfterConfirm)),
+            "charge_then_confirm" => Ok(CaptureWord(CaptureMethod::ChargeThenConfirm)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
+    }
+}
+
+field! {
+    /// What becomes of the hold when the payment is declined.
+    #[derive(Default)]
+    OnDeclineWord(OnDecline), deserialize_str, "\"release\" or \"keep\"",
+    fn visit_str<E: Error>(self, word: &str) -> Result<OnDeclineWord, E> {
+        match word {
+            "release" => Ok(OnDeclineWord(OnDecline::Release)),
+            "keep" => Ok(OnDeclineWord(OnDecline::Keep)),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod batch;
 mod body;
+mod checkout;
 mod command;
 mod explain;
 mod field;
@@ -29,6 +30,7 @@ mod webhooks;
 
 pub use batch::{AvailabilityQuery, COMMANDS, COMMANDS_BODY_BYTES, ITEMS, LOCATIONS, availability, commands};
 pub(crate) use body::read as read_body;
+pub use checkout::{OrderFilter, cancel_checkout, order, orders, refund, retry_refund, start_checkout};
 pub(crate) use explain::clip;
 pub(crate) use field::{Id, MAX_VERSION, Quantity, Text, Ttl};
 pub use gate::{gate, reload_gate};
@@ -192,6 +194,7 @@ pub fn reserve_single<'a>(sku: &str, query: Option<&str>, body: &'a [u8]) -> Res
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
         terms: ReserveTerms::new(body.owner_id.0, terms),
+        checkout: checkout::auto_checkout(body.auto_checkout)?,
     });
     Ok(Keyed { hold_token: is_set(body.hold_token), ..keyed(command, body.idempotency_key) })
 }
@@ -223,6 +226,7 @@ pub fn reserve_basket<'a>(query: Option<&str>, body: &'a [u8]) -> Result<Keyed<'
         ttl: body.ttl_seconds.map(|ttl| ttl.0),
         fulfilment: body.fulfilment.unwrap_or_default().0,
         terms: ReserveTerms::new(body.owner_id.0, terms),
+        checkout: checkout::auto_checkout(body.auto_checkout)?,
     });
     Ok(Keyed { hold_token: is_set(body.hold_token), ..keyed(command, body.idempotency_key) })
 }

@@ -161,7 +161,7 @@ pub fn reservation(id: &str, query: Option<&str>) -> Result<ReservationId, Inval
 }
 
 /// A reservation, with the version that it must have.
-fn matched(
+pub(super) fn matched(
     id: &str,
     query: Option<&str>,
     if_match: Option<&[u8]>,

@@ -3,7 +3,8 @@
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{
-    item, keys, limits, pools, put_line_details, put_related, sinks, status, text_of, units, webhooks,
+    checkout, item, keys, limits, pools, put_line_details, put_related, sinks, status, text_of, units,
+    webhooks,
 };
 use crate::EventType;
 use stockhold_domain::{
@@ -133,6 +134,7 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[S
             object.optional_text("order_id", order_id.map(Label::as_str));
             let payment = hold.details().payment.as_ref();
             object.optional_text("payment_id", payment.map(|payment| payment.id.as_str()));
+            checkout::put_order(object, hold);
         }
         HoldChange::Cancelled => {
             let reason = closing.and_then(|closing| closing.reason.as_ref());
@@ -162,7 +164,7 @@ fn moved(object: &mut Object<'_>, change: &HoldChange, hold: &Hold, figures: &[S
             };
             put_parties(object.value("to"), &to);
         }
-        HoldChange::PaymentOpened { .. } => put_payment(object, hold),
+        HoldChange::PaymentOpened { .. } | HoldChange::PaymentAdvanced { .. } => put_payment(object, hold),
         HoldChange::PaymentClosed { reason } => {
             put_payment(object, hold);
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
@@ -188,6 +190,10 @@ fn put_payment(object: &mut Object<'_>, hold: &Hold) {
     if let Some(payment) = &hold.details().payment {
         object.text("payment_id", payment.id.as_str());
         object.time("until", payment.until);
+        if payment.charge.is_some() {
+            checkout::put_payment(object.value("payment"), payment, hold.details().authorizations, None);
+            checkout::put_order(object, hold);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod json;
 
+mod checkout;
 mod cloud_event;
 mod event;
 mod gate;
@@ -19,6 +20,7 @@ mod terms;
 mod units;
 mod webhooks;
 
+pub use checkout::{BuyerAction, checkout, order, order_status, payment};
 pub use cloud_event::{
     CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,
     path_segment,
@@ -54,6 +56,15 @@ pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {
 
 /// A reservation, with its hold token if the caller asked for one.
 pub fn reservation_with_token(out: &mut Vec<u8>, hold: &Hold, hold_token: Option<&str>) {
+    reservation_with(out, hold, hold_token, None);
+}
+
+fn reservation_with(
+    out: &mut Vec<u8>,
+    hold: &Hold,
+    hold_token: Option<&str>,
+    next_action: Option<&BuyerAction>,
+) {
     let mut object = Object::open(out);
     object.uuid("reservation_id", hold.id.as_u128());
     object.word("status", status(hold.status));
@@ -79,12 +90,9 @@ pub fn reservation_with_token(out: &mut Vec<u8>, hold: &Hold, hold_token: Option
     object.number("version", hold.version);
     let details = hold.details();
     if let Some(payment) = &details.payment {
-        let mut payment_object = Object::open(object.value("payment"));
-        payment_object.text("payment_id", payment.id.as_str());
-        payment_object.word("state", payment_state(payment.state));
-        payment_object.time("until", payment.until);
-        payment_object.close();
+        checkout::put_payment(object.value("payment"), payment, details.authorizations, next_action);
     }
+    checkout::put_order(&mut object, hold);
     put_related(&mut object, details);
     object.optional_text("hold_token", hold_token);
     object.close();

@@ -77,6 +77,7 @@ fn reservation() -> Value {
             maybe("order_id", label("The order that it became.")),
             always("version", counter("+1 for each change of the reservation, from 1; the `ETag`.")),
             maybe("payment", named("Payment")),
+            maybe("order", named("OrderSummary")),
             maybe("split_from", uuid("The reservation from which this one was split off.")),
             maybe("split_into", related("The reservations that were split off.")),
             maybe("merged_from", related("The reservations that were merged into this one.")),
@@ -98,21 +99,40 @@ fn related(description: &str) -> Value {
 }
 
 fn payment() -> Value {
-    object(
-        "The latest payment window of a reservation. Of a confirmed one: the payment that it was confirmed with; absent if there was \
-         none.",
-        vec![
-            always("payment_id", label("The payment, as the caller named it.")),
-            always(
-                "state",
-                word(
-                    &["open", "closed", "lapsed"],
-                    "`open`: the payment is under way. `closed`: the reservation was confirmed, or the window was closed. \
-                     `lapsed`: the reservation expired in the window.",
-                ),
+    let mut members = vec![
+        always("payment_id", label("The payment, as the caller named it, or as a checkout named it.")),
+        always(
+            "state",
+            word(
+                &[
+                    "open",
+                    "closed",
+                    "lapsed",
+                    "pending",
+                    "requires_action",
+                    "processing",
+                    "authorized",
+                    "capturing",
+                    "captured",
+                    "declined",
+                    "voiding",
+                    "voided",
+                    "refunding",
+                    "refunded",
+                    "refund_failed",
+                ],
+                "Of a window of the caller: `open`: the payment is under way. `closed`: the reservation was confirmed, or the window was \
+                 closed. `lapsed`: the reservation expired in the window. The others are of a checkout: `captured`: the money was taken. \
+                 `voiding` and `voided`: the payment is or was ended without money. `refund_failed`: the provider refused a refund ten \
+                 times.",
             ),
-            always("until", time("When the window ends.")),
-        ],
+        ),
+        always("until", time("When the window ends.")),
+    ];
+    members.extend(super::checkouts::of_payment());
+    object(
+        "The latest payment of a reservation. Of a confirmed one: the payment that it was confirmed with; absent if there was none.",
+        members,
     )
 }
 

@@ -20,7 +20,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 30] = [
+const REFUSALS: [Reason; 31] = [
     Reason::InvalidRequest,
     Reason::Forbidden,
     Reason::UnknownItem,
@@ -34,6 +34,7 @@ const REFUSALS: [Reason; 30] = [
     Reason::ReservationConfirmed,
     Reason::ReservationNotConfirmed,
     Reason::PaymentInProgress,
+    Reason::PriceMissing,
     Reason::SplitExceedsHeld,
     Reason::LimitExceeded,
     Reason::CustomerRequired,

@@ -203,6 +203,8 @@ fn of_reservation() -> Value {
                 label("When a payment window was opened or closed, or when confirmed: the payment."),
             ),
             maybe("until", time("When a payment window was opened or closed: its end.")),
+            maybe("payment", named("Payment")),
+            maybe("order", named("OrderSummary")),
             maybe("order_id", label("When confirmed: the order.")),
             maybe(
                 "fulfilled",

@@ -10,6 +10,7 @@ use stockhold_store::UNIT_HISTORY_LIMIT;
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("ReservationPage", page("Reservation", "Reservations, the newest first.", next())),
+        ("OrderPage", page("Order", "Orders, the newest reservation first.", next())),
         ("ItemPage", page("Item", "Items in order of location and SKU, byte by byte.", next())),
         ("UnitPage", page("Unit", "Units of an item, in the order of their claims.", next())),
         ("LimitPage", page("Limit", "Limits, in the order of their ids.", next())),

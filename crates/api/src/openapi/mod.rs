@@ -21,6 +21,7 @@ mod lists;
 mod requests;
 
 mod batches;
+mod checkouts;
 mod cloud_events;
 mod events;
 mod gate;
@@ -71,6 +72,7 @@ fn made() -> Value {
         units::operations(),
         pools::operations(),
         prices::operations(),
+        checkouts::operations(),
         inventory::sales(),
         events::operations(),
         limits::operations(),
@@ -134,6 +136,7 @@ fn schemas() -> Map<String, Value> {
         cloud_events::schemas(),
         pools::schemas(),
         prices::schemas(),
+        checkouts::schemas(),
         profiles::schemas(),
         keys::schemas(),
     ];

@@ -1,7 +1,7 @@
 //! The schema and an example of every problem. Both matches are exhaustive, and the examples are written by the code
 //! that answers: a new reason does not compile until it is described.
 
-use super::samples::{cart, id, item_key, label, paying, request_id, shop_key, written};
+use super::samples::{cart, declined, id, item_key, label, paying, request_id, shop_key, written};
 use super::schema::{
     Member, always, array, counter, flag, integer, label as label_schema, maybe, named, object, quantity,
     text, time, units,
@@ -248,6 +248,16 @@ fn own(reason: Reason) -> Vec<Member> {
             always("payment_id", label_schema("The payment whose window is open.")),
             always("until", time("When the window ends.")),
         ],
+        Reason::PriceMissing => {
+            vec![always("items", array(named("ItemName"), 1, BASKET_LINES, "The items without a price."))]
+        }
+        Reason::PaymentDeclined => vec![
+            always("payment_id", label_schema("The payment.")),
+            maybe("provider_code", label_schema("The code of the provider.")),
+        ],
+        Reason::RefundExceedsCaptured => {
+            vec![always("refundable", counter("What can be refunded, in the smallest unit of the currency."))]
+        }
         Reason::SplitExceedsHeld => vec![
             sku(),
             location(),
@@ -322,6 +332,9 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::KeyEnded
         | Reason::GateNotConfigured
         | Reason::UnknownSink
+        | Reason::UnknownOrder
+        | Reason::PaymentNotCaptured
+        | Reason::InvalidSignature
         | Reason::UnknownWebhook
         | Reason::UnknownDelivery
         | Reason::TooManyWebhooks
@@ -450,6 +463,14 @@ pub(super) fn made(reason: Reason) -> Problem {
             let payment_id = label("payment-55");
             Rejection::PaymentInProgress { id: id(), payment_id, until: paying().expires_at }.into()
         }
+        Reason::PriceMissing => Rejection::PriceMissing(vec![item_key("default", "tea")]).into(),
+        Reason::PaymentDeclined => Problem::payment_declined(&declined()),
+        Reason::PaymentNotCaptured => Rejection::PaymentNotCaptured(id()).into(),
+        Reason::RefundExceedsCaptured => {
+            Rejection::RefundExceedsCaptured { id: id(), requested: 2_000, refundable: 1_490 }.into()
+        }
+        Reason::UnknownOrder => Problem::unknown_order(&label("order-1003")),
+        Reason::InvalidSignature => Problem::invalid_signature("it is of another secret"),
         Reason::SplitExceedsHeld => {
             Rejection::SplitExceedsHeld { item: item_key("default", "tea"), requested: 5, held: 2 }.into()
         }

@@ -98,6 +98,7 @@ fn terms() -> Vec<Member> {
             ),
         ),
         override_limits(),
+        maybe("auto_checkout", named("AutoCheckout")),
         maybe("channel", label("The sales channel, shown again. Limits may count for it.")),
         maybe(
             "pool",
@@ -182,7 +183,7 @@ fn held_line() -> Value {
 }
 
 /// A body with an idempotency key.
-fn keyed(description: &str, mut members: Vec<Member>) -> Value {
+pub(super) fn keyed(description: &str, mut members: Vec<Member>) -> Value {
     members.push(maybe("idempotency_key", key()));
     closed(description, members)
 }

@@ -5,11 +5,12 @@ use crate::encode;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Currency, Discount, Event, EventId, Hold, HoldChange, HoldDetails,
-    HoldTerms, Instant, Item, ItemKey, Label, Line, LineUnit, LineUnits, Mode, OptionalTerms, Origin,
-    Payment, PaymentState, Place, Pool, PoolTerms, Pools, Price, Reduction, RequestId, ReservationId,
-    ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit,
-    UnitIndex, UnitStatus,
+    Attribute, Attributes, CaptureMethod, Charge, ChargeState, CheckoutTerms, Closing, Currency, Discount,
+    Event, EventId, ExtraAmount, Hold, HoldChange, HoldDetails, HoldTerms, Instant, Item, ItemKey, Label,
+    Line, LineUnit, LineUnits, Mode, OnDecline, OptionalTerms, Origin, Payment, PaymentState, PendingRefund,
+    Place, Pool, PoolTerms, Pools, Price, ProviderRef, Reduction, RequestId, ReservationId, ReserveTerms,
+    Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit, UnitIndex,
+    UnitStatus,
 };
 use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
@@ -195,11 +196,104 @@ pub(super) fn merged() -> Hold {
 /// The cart, while it is paid for.
 pub(super) fn paying() -> Hold {
     let until = at(1_020);
-    let payment =
-        Payment { id: label("payment-55"), state: PaymentState::Open, until, deadline_before: at(300) };
+    let payment = Payment {
+        id: label("payment-55"),
+        state: PaymentState::Open,
+        until,
+        deadline_before: at(300),
+        charge: None,
+    };
     let details =
         HoldDetails { payment: Some(payment), first_payment_at: Some(at(120)), ..HoldDetails::default() };
     Hold { expires_at: until, details: Some(Box::new(details)), version: 2, ..cart() }
+}
+
+/// The payment of a checkout of the cart.
+fn charge(state: ChargeState) -> Charge {
+    let Some(method_ref) = ProviderRef::new("approve") else { unreachable!("a name of a provider") };
+    let Some(currency) = Currency::new("eur") else { unreachable!("three letters") };
+    let captured = if state == ChargeState::Captured { 1_990 } else { 0 };
+    Charge {
+        state,
+        terms: Arc::new(CheckoutTerms {
+            provider: label("test"),
+            customer_ref: None,
+            method_ref,
+            capture: CaptureMethod::AfterConfirm,
+            on_decline: OnDecline::Release,
+            return_url: None,
+            description: None,
+            extra: [ExtraAmount { name: label("postage"), amount: 490 }].into(),
+        }),
+        order_id: label("order-1002"),
+        amount: 1_990,
+        currency,
+        provider_ref: ProviderRef::new("pay_1"),
+        reacquires: true,
+        captured,
+        refunded: 0,
+        capture_attempts: 1,
+        refund_attempts: 0,
+        attempted_at: at(120),
+        refunds: Vec::new(),
+        tries: 0,
+        refusals: 0,
+        error: None,
+        due_at: None,
+    }
+}
+
+fn with_charge(hold: Hold, state: PaymentState, charge: Charge) -> Hold {
+    let payment = Payment {
+        id: label("pay_019303a1-5b40-7c3e-9d51-3f0a6c1e8b27"),
+        state,
+        until: at(1_020),
+        deadline_before: at(300),
+        charge: Some(Box::new(charge)),
+    };
+    let details = HoldDetails {
+        payment: Some(payment),
+        first_payment_at: Some(at(120)),
+        authorizations: 1,
+        ..HoldDetails::default()
+    };
+    Hold { details: Some(Box::new(details)), ..hold }
+}
+
+/// The cart, paid by a checkout.
+pub(super) fn checked_out() -> Hold {
+    let closing = Closing { at: at(121), reason: None, order_id: Some(label("order-1002")) };
+    let hold = Hold { version: 5, expires_at: at(1_020), ..moved(Status::Confirmed, closing) };
+    with_charge(hold, PaymentState::Completed, charge(ChargeState::Captured))
+}
+
+/// The cart, whose buyer has to go to the bank.
+pub(super) fn needs_action() -> Value {
+    let hold = Hold { expires_at: at(1_020), version: 3, ..cart() };
+    let hold = with_charge(hold, PaymentState::Open, charge(ChargeState::RequiresAction));
+    written(|out| encode::checkout(out, &hold, Some(&super::checkouts::redirect())))
+}
+
+/// The cart, whose payment the caller gave up.
+pub(super) fn given_up() -> Hold {
+    let hold = Hold { expires_at: at(1_020), version: 4, ..cart() };
+    with_charge(hold, PaymentState::Open, charge(ChargeState::Voiding))
+}
+
+/// The cart, paid by a checkout, whose buyer gets money back.
+pub(super) fn refunding() -> Hold {
+    let hold = Hold { version: 6, ..checked_out() };
+    let refunds = vec![PendingRefund { amount: 500, reason: label("late") }];
+    let captured = charge(ChargeState::Captured).captured;
+    let charge = Charge { refunds, captured, refund_attempts: 1, ..charge(ChargeState::Refunding) };
+    with_charge(hold, PaymentState::Completed, charge)
+}
+
+/// The cart, whose payment was declined.
+pub(super) fn declined() -> Hold {
+    let closing = Closing { at: at(121), reason: Some(label("payment_failed")), order_id: None };
+    let charge = Charge { error: Some(label("card_declined")), ..charge(ChargeState::Declined) };
+    with_charge(moved(Status::Cancelled, closing), PaymentState::Closed, charge)
 }
 
 /// The cart, sold, with one packet on its way.

@@ -9,7 +9,7 @@ use stockhold_domain::limits::{
 };
 
 /// What `char::is_control` refuses.
-const NO_CONTROL: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
+pub(super) const NO_CONTROL: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
 /// An idempotency key as a header has it: bare, or quoted as RFC 8941 quotes.
 const HEADER_KEY: &str = concat!(
     r#"^(?:[^"\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*"#,

@@ -12,10 +12,11 @@ pub use page::page_html;
 pub use reason::Reason;
 
 use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
+use crate::encode::time;
 use std::fmt::Write;
 use stockhold_domain::{
-    ExceededLimit, Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, UnavailableUnits,
-    UnitStatus,
+    ExceededLimit, Hold, Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, Status,
+    UnavailableUnits, UnitStatus,
 };
 use stockhold_service::{CredentialFault, KeyId, MissingPermission};
 use stockhold_store::Failure;
@@ -109,6 +110,12 @@ enum Fields {
         payment_id: Label,
         until: Instant,
     },
+    /// Of a declined payment: the payment, and the code of the provider.
+    Declined {
+        payment_id: Label,
+        provider_code: Option<Label>,
+    },
+    Refundable(u64),
     SplitExceeds {
         item: ItemKey,
         requested: u64,
@@ -233,6 +240,42 @@ impl Problem {
             "The API key {id} was revoked or has expired, so it can't be rolled. Create a key with POST /v1/keys."
         );
         Self::plain(Reason::KeyEnded, detail)
+    }
+
+    /// There is no such order.
+    pub fn unknown_order(id: &Label) -> Self {
+        let detail = format!("There is no order \"{id}\" of a checkout. GET /v1/orders lists the orders.");
+        Self::plain(Reason::UnknownOrder, detail)
+    }
+
+    /// The provider declined the payment of a reservation, or it was ended without money.
+    pub fn payment_declined(hold: &Hold) -> Self {
+        let payment_id = hold.details().payment.as_ref().map(|payment| payment.id.clone());
+        let provider_code = hold.charge().and_then(|charge| charge.error.clone());
+        let code = provider_code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+        let detail = match hold.status {
+            Status::Active => format!(
+                "The payment of reservation {} was declined{code}. Its units are held until {}. Try another payment with a new \
+                 idempotency key.",
+                hold.id,
+                time(hold.expires_at)
+            ),
+            _ => format!(
+                "The payment of reservation {} was declined{code}, and its units are available again. Make a new reservation.",
+                hold.id
+            ),
+        };
+        let fields = match payment_id {
+            Some(payment_id) => Fields::Declined { payment_id, provider_code },
+            None => Fields::None,
+        };
+        Self { reason: Reason::PaymentDeclined, detail, fields }
+    }
+
+    /// The webhook of a payment provider is not signed as it should be.
+    pub fn invalid_signature(what: &str) -> Self {
+        let detail = format!("The signature of the webhook is not valid: {what}.");
+        Self::plain(Reason::InvalidSignature, detail)
     }
 
     /// There is no such sink.

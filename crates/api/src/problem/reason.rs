@@ -52,7 +52,9 @@ macro_rules! reasons {
 reasons! {
     InvalidRequest "invalid_request" 400 false "The request is invalid"
     PositionOutOfRange "position_out_of_range" 400 false "No such position of events"
+    InvalidSignature "invalid_signature" 400 false "The signature is not valid"
     Unauthenticated "unauthenticated" 401 false "A credential is needed"
+    PaymentDeclined "payment_declined" 402 false "The payment was declined"
     Forbidden "forbidden" 403 false "Forbidden"
     UnknownItem "unknown_item" 404 false "No such item"
     UnknownReservation "unknown_reservation" 404 false "No such reservation"
@@ -63,6 +65,7 @@ reasons! {
     UnknownSink "unknown_sink" 404 false "No such sink"
     UnknownWebhook "unknown_webhook" 404 false "No such webhook endpoint"
     UnknownDelivery "unknown_delivery" 404 false "No such delivery"
+    UnknownOrder "unknown_order" 404 false "No such order"
     UnknownKey "unknown_key" 404 false "No such API key"
     UnknownRoute "unknown_route" 404 false "No such path"
     MethodNotAllowed "method_not_allowed" 405 false "The path does not take this method"
@@ -79,6 +82,9 @@ reasons! {
     ReservationCancelled "reservation_cancelled" 409 false "The reservation was released"
     ReservationConfirmed "reservation_confirmed" 409 false "The reservation is confirmed"
     PaymentInProgress "payment_in_progress" 409 false "A payment is in progress"
+    PriceMissing "price_missing" 409 false "A line has no price"
+    PaymentNotCaptured "payment_not_captured" 409 false "No money was taken"
+    RefundExceedsCaptured "refund_exceeds_captured" 409 false "More would be refunded than was taken"
     SplitExceedsHeld "split_exceeds_held" 409 false "More would be split off than is held"
     ReservationNotConfirmed "reservation_not_confirmed" 409 false "The reservation was never confirmed"
     FulfilExceedsSold "fulfil_exceeds_sold" 409 false "More would be fulfilled than was sold"
@@ -156,6 +162,9 @@ impl Reason {
             Rejection::ReservationNotConfirmed(_) => Self::ReservationNotConfirmed,
             Rejection::ExtensionLimit { .. } => Self::ExtensionLimit,
             Rejection::PaymentInProgress { .. } => Self::PaymentInProgress,
+            Rejection::PriceMissing(_) => Self::PriceMissing,
+            Rejection::PaymentNotCaptured(_) => Self::PaymentNotCaptured,
+            Rejection::RefundExceedsCaptured { .. } => Self::RefundExceedsCaptured,
             Rejection::SplitExceedsHeld { .. } => Self::SplitExceedsHeld,
             Rejection::FulfilExceedsSold { .. } => Self::FulfilExceedsSold,
             // The refusal of the reserve that would have taken the units again.

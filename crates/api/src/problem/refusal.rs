@@ -98,6 +98,23 @@ impl From<Rejection> for Problem {
             Rejection::PaymentInProgress { id, payment_id, until } => {
                 (in_payment(id, &payment_id, until), Fields::Payment { payment_id, until })
             }
+            Rejection::PriceMissing(items) => (unpriced(&items), Fields::Items(items)),
+            Rejection::PaymentNotCaptured(id) => {
+                let detail = format!(
+                    "Stockhold has taken no money for reservation {id}, so it can give none back. Refund it where it was paid."
+                );
+                (detail, Fields::None)
+            }
+            Rejection::RefundExceedsCaptured { id, requested, refundable } => {
+                let detail = match refundable {
+                    0 => format!("All money of reservation {id} was refunded or is going to be."),
+                    _ => format!(
+                        "The refund of {} is more than is left of reservation {id}. Refund {refundable} or less.",
+                        if requested == 0 { "the rest".to_owned() } else { requested.to_string() },
+                    ),
+                };
+                (detail, Fields::Refundable(refundable))
+            }
             Rejection::SplitExceedsHeld { item, requested, held } => {
                 let detail = format!(
                     "The split has {} of {}, but the reservation holds {2}. Split off {2} or fewer.",
@@ -169,11 +186,19 @@ fn confirmed(id: ReservationId, order_id: Option<&Label>, payment_id: Option<&La
     )
 }
 
+fn unpriced(items: &[ItemKey]) -> String {
+    let mut text = "These items had no price when they were reserved: ".to_owned();
+    list(&mut text, items, "", |text, item| text.push_str(&named(item)));
+    text.push_str(". Set a price with PUT /v1/inventory/{sku}, and make a new reservation.");
+    text
+}
+
 fn in_payment(id: ReservationId, payment_id: &Label, until: Instant) -> String {
     let until = time(until);
     format!(
         "Payment \"{payment_id}\" of reservation {id} is open until {until}. Confirm the reservation with this payment_id, or \
-         close the payment with DELETE /v1/reservations/{id}/payment, and try again."
+         close the payment with DELETE /v1/reservations/{id}/payment, and try again. The payment of a checkout goes on by itself: \
+         wait for it, or give it up with POST /v1/reservations/{id}/checkout/cancel."
     )
 }
 

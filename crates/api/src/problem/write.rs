@@ -145,6 +145,11 @@ impl Fields {
                 object.text("payment_id", payment_id.as_str());
                 object.time("until", *until);
             }
+            Self::Declined { payment_id, provider_code } => {
+                object.text("payment_id", payment_id.as_str());
+                object.optional_text("provider_code", provider_code.as_ref().map(Label::as_str));
+            }
+            Self::Refundable(amount) => object.number("refundable", *amount),
             Self::SplitExceeds { item, requested, held } => {
                 put_key(object, item);
                 object.number("requested_quantity", *requested);

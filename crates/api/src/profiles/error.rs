@@ -41,6 +41,7 @@ impl ErrorCode {
             | Reason::UnknownSupply
             | Reason::UnknownLimit
             | Reason::UnknownPool
+            | Reason::UnknownOrder
             | Reason::UnknownKey
             | Reason::UnknownRoute => (404, "NOT_FOUND"),
             Reason::MethodNotAllowed => (405, "METHOD_NOT_ALLOWED"),
@@ -65,6 +66,11 @@ impl ErrorCode {
             | Reason::ItemInUse
             | Reason::TooManyLimits
             | Reason::TooManyPools
+            | Reason::PaymentDeclined
+            | Reason::PriceMissing
+            | Reason::PaymentNotCaptured
+            | Reason::RefundExceedsCaptured
+            | Reason::InvalidSignature
             | Reason::SplitExceedsHeld
             | Reason::ReservationNotConfirmed
             | Reason::FulfilExceedsSold

@@ -83,6 +83,7 @@ pub fn reserve(body: &[u8]) -> Result<OrderLine, Invalid> {
         .map_err(|_| Invalid::new("/qty", "must be at least 1"))?;
     let optional = OptionalTerms { customer_id: Some(user_id.0.clone()), ..OptionalTerms::default() };
     let reserve = Reserve {
+        checkout: None,
         override_limits: false,
         basket,
         ttl: Some(HOLD),

@@ -63,6 +63,7 @@ pub fn reserve(body: &[u8]) -> Result<Keyed<'static>, Invalid> {
         ..OptionalTerms::default()
     };
     let reserve = Reserve {
+        checkout: None,
         override_limits: false,
         basket,
         ttl: ttl.map(|ttl| ttl.0),

@@ -3,6 +3,7 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
+mod checkouts;
 mod gate;
 mod limits;
 mod profiles;
@@ -93,6 +94,8 @@ pub enum Tag {
     Inventory,
     /// Reservations.
     Reservations,
+    /// Checkouts, refunds and orders.
+    Checkout,
     /// Pausing and resuming the sale.
     Sale,
     /// Events.
@@ -109,9 +112,10 @@ pub enum Tag {
 
 impl Tag {
     /// All sections, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Inventory,
         Self::Reservations,
+        Self::Checkout,
         Self::Sale,
         Self::Events,
         Self::Hub,
@@ -125,6 +129,7 @@ impl Tag {
         match self {
             Self::Inventory => "Inventory",
             Self::Reservations => "Reservations",
+            Self::Checkout => "Checkout",
             Self::Sale => "Sale",
             Self::Events => "Events",
             Self::Hub => "Hub",
@@ -139,6 +144,9 @@ impl Tag {
         match self {
             Self::Inventory => "Items: their stock, their units and what is available.",
             Self::Reservations => "Hold units for a limited time, then confirm or release them.",
+            Self::Checkout => {
+                "Checkouts: the payment of a reservation, its refunds, and the order that it became."
+            }
             Self::Sale => "Pause and resume new reservations.",
             Self::Events => "Every change, in order.",
             Self::Hub => {
@@ -291,11 +299,14 @@ impl RouteSpec {
 mod tests {
     use super::*;
 
+    /// The signature of a provider's webhook is its credential.
     #[test]
-    fn only_documents_are_open() {
+    fn only_documents_and_the_webhooks_of_providers_are_open() {
         let open = RouteId::ALL.iter().map(|id| id.spec()).filter(|spec| spec.scope == RequiredScope::Open);
         let paths: Vec<_> = open.map(|spec| spec.path).collect();
-        assert_eq!(paths, ["/openapi.json", "/docs", "/problems/{reason}", "/"]);
+        let expected =
+            ["/v1/providers/{provider}/webhook", "/openapi.json", "/docs", "/problems/{reason}", "/"];
+        assert_eq!(paths, expected);
     }
     use std::collections::BTreeSet;
 

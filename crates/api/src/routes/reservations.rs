@@ -13,6 +13,7 @@ const RESERVE_REASONS: &[Reason] = &[
     Reason::SalePaused,
     Reason::QuantityLimit,
     Reason::CustomerRequired,
+    Reason::PriceMissing,
     Reason::LimitExceeded,
     Reason::TtlTooLong,
     Reason::ModeMismatch,

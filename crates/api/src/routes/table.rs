@@ -5,7 +5,7 @@ use super::row::{
     item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use super::{gate, limits, profiles, reservations, sinks, webhooks};
+use super::{checkouts, gate, limits, profiles, reservations, sinks, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -324,6 +324,14 @@ routes! {
     Fulfil Post "/v1/reservations/{reservation_id}/fulfil" "fulfil" [reservations::FULFIL] {}
     ReturnUnits Post "/v1/reservations/{reservation_id}/return" "return_units" [reservations::RETURN_UNITS] {}
     Release Delete "/v1/reservations/{reservation_id}" "release" [reservations::RELEASE] {}
+    StartCheckout Post "/v1/reservations/{reservation_id}/checkout" "start_checkout" [checkouts::START_CHECKOUT] {}
+    GetCheckout Get "/v1/reservations/{reservation_id}/checkout" "get_checkout" [checkouts::GET_CHECKOUT] {}
+    CancelCheckout Post "/v1/reservations/{reservation_id}/checkout/cancel" "cancel_checkout" [checkouts::CANCEL_CHECKOUT] {}
+    Refund Post "/v1/reservations/{reservation_id}/refund" "refund" [checkouts::REFUND] {}
+    RetryRefund Post "/v1/reservations/{reservation_id}/refund/retry" "retry_refund" [checkouts::RETRY_REFUND] {}
+    ListOrders Get "/v1/orders" "list_orders" [checkouts::LIST_ORDERS] {}
+    GetOrder Get "/v1/orders/{order_id}" "get_order" [checkouts::GET_ORDER] {}
+    ProviderWebhook Post "/v1/providers/{provider}/webhook" "provider_webhook" [checkouts::PROVIDER_WEBHOOK] {}
     RunCommands Post "/v1/commands" "run_commands" {
         metric: "commands",
         tag: Tag::Reservations,

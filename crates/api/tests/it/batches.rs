@@ -67,6 +67,7 @@ fn commands_as_they_are_meant() {
         |location: &str, sku: &str, quantity: u64| RequestedLine { item: key(location, sku), quantity };
     let basket = |wants: Vec<RequestedLine>| Basket::new(wants).unwrap();
     let full = Reserve {
+        checkout: None,
         override_limits: false,
         basket: basket(vec![want("default", "a", 3), want("hub", "b", 1)]),
         ttl: Some(Seconds::new(60).unwrap()),
@@ -83,6 +84,7 @@ fn commands_as_they_are_meant() {
         ),
     };
     let short = Reserve {
+        checkout: None,
         override_limits: false,
         basket: basket(vec![want("hub", "a", 3)]),
         ttl: None,

@@ -132,8 +132,8 @@ fn members_that_are_missing_unknown_or_there_twice() {
         "/location",
         "is a query parameter here: add ?location= to the path",
     );
-    let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `hold_token`, `override_limits`, `units`, `adjacent`, \
-                  `sections`, `min_together`, `attributes`, `channel`, `pool`, `customer_id`, `session_id`, `metadata`";
+    let fields = "`owner_id`, `quantity`, `ttl_seconds`, `idempotency_key`, `fulfilment`, `hold_token`, `override_limits`, `auto_checkout`, `units`, \
+                  `adjacent`, `sections`, `min_together`, `attributes`, `channel`, `pool`, `customer_id`, `session_id`, `metadata`";
     let told = decode::reserve_single("tea", None, with(r#""qty":1"#).as_bytes()).unwrap_err();
     assert_eq!(told.errors[0].detail, format!("is not a field here; the fields are {fields}"));
     refused(decode::extend(ID, None, b"{}"), &[("/ttl_seconds", "is required")]);

@@ -22,6 +22,7 @@ fn basket(wants: &[(&str, &str, u64)]) -> Basket {
 
 fn plain(owner: &str, basket: Basket) -> Reserve {
     Reserve {
+        checkout: None,
         override_limits: false,
         basket,
         ttl: None,

@@ -316,7 +316,8 @@ fn changed_reservations() {
         Reason::PaymentInProgress,
         &named(
             "Payment \"p-1\" of reservation ID is open until 2023-11-14T22:13:20.001Z. Confirm the reservation with this \
-             payment_id, or close the payment with DELETE /v1/reservations/ID/payment, and try again.",
+             payment_id, or close the payment with DELETE /v1/reservations/ID/payment, and try again. The payment of a checkout goes on \
+             by itself: wait for it, or give it up with POST /v1/reservations/ID/checkout/cancel.",
         ),
         r#","payment_id":"p-1","until":"2023-11-14T22:13:20.001Z""#,
     );

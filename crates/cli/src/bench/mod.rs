@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stockhold_api::client::At;
-use stockhold_api::wire::{LimitItem, LimitSubject, LimitTerms, LimitedUnits, PoolSettings, Stock};
+use stockhold_api::wire::{
+    LimitItem, LimitSubject, LimitTerms, LimitedUnits, Patch, PoolSettings, Price, Stock,
+};
 use stockhold_config::exit;
 use stockhold_domain::limits::{LIMIT_TARGETS, TTL_CEILING_SECONDS};
 use target::BenchTarget;
@@ -41,6 +43,8 @@ const MOST_BATCH: usize = 8_192;
 const CLOCKS: Duration = Duration::from_secs(1);
 /// Units that a customer may have, in a run with a limit.
 const CUSTOMER_UNITS: u64 = 2;
+/// The price of a unit, in a run with payments.
+const PRICE: u64 = 1_000;
 /// Longest run.
 const MOST_SECONDS: u64 = 24 * 3600;
 
@@ -51,7 +55,7 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     admin: AdminArgs,
     /// Requests to send. reserve: holds of one unit that expire. reserve-limited: the same
-    /// from a pool and under a limit per customer, each for a new customer. reserve-confirm: each hold is confirmed. available: reads.
+    /// from a pool and under a limit per customer, each for a new customer. reserve-confirm: each hold is confirmed. reserve-checkout: each hold is paid with the test provider. available: reads.
     /// commands: batches of reserves, each followed by a batch of their confirms
     #[arg(long, default_value = "reserve")]
     mix: Mix,
@@ -177,7 +181,11 @@ impl BenchArgs {
         let mut skus = Vec::with_capacity(self.skus);
         for number in 0..self.skus {
             let sku = format!("bench-{name}-{number}");
-            let stock = Stock { total_units: Some(self.stock), ..Stock::default() };
+            let mut stock = Stock { total_units: Some(self.stock), ..Stock::default() };
+            if self.mix == Mix::ReserveCheckout {
+                let currency = "eur".to_owned();
+                stock.price = Patch::Set(Price { unit_amount: PRICE, currency, discounts: Vec::new() });
+            }
             let at = At { sku: &sku, location: None };
             caller.ask(async |client| client.put_stock(at, &stock, None).await).await?;
             if self.mix == Mix::ReserveLimited {

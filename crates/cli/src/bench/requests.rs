@@ -23,6 +23,8 @@ pub(super) enum Mix {
     ReserveLimited,
     /// Reserve one unit, then confirm it
     ReserveConfirm,
+    /// Reserve one unit, then take its payment with the test provider
+    ReserveCheckout,
     /// Reserve one unit for each connection, then amend the hold to two units, to one, and so on
     Amend,
     /// Read the availability
@@ -37,6 +39,7 @@ impl Mix {
             Self::Reserve => "reserve",
             Self::ReserveLimited => "reserve-limited",
             Self::ReserveConfirm => "reserve-confirm",
+            Self::ReserveCheckout => "reserve-checkout",
             Self::Amend => "amend",
             Self::Available => "available",
             Self::Commands => "commands",
@@ -48,6 +51,7 @@ impl Mix {
         match self {
             Self::Reserve | Self::ReserveLimited => &[RequestKind::Reserve],
             Self::ReserveConfirm => &[RequestKind::Reserve, RequestKind::Confirm],
+            Self::ReserveCheckout => &[RequestKind::Reserve, RequestKind::Checkout],
             Self::Amend => &[RequestKind::Reserve, RequestKind::Amend],
             Self::Available => &[RequestKind::Available],
             Self::Commands => &[RequestKind::Commands],
@@ -191,28 +195,41 @@ impl RequestGenerator {
                 }
             }
             Mix::Commands => self.batch(),
-            Mix::Reserve | Mix::ReserveLimited | Mix::ReserveConfirm | Mix::Amend => match self.held.pop() {
-                Some(id) => post(
-                    RequestKind::Confirm,
-                    format!("{RESERVATIONS}/{id}/confirm"),
-                    format!(r#"{{"idempotency_key":"{:032x}"}}"#, self.ids.random()),
-                ),
-                None => {
-                    let (ttl, owner, key) = (self.load.ttl, self.ids.random(), self.ids.random());
-                    let buyer = match self.load.mix {
-                        Mix::ReserveLimited => format!(r#""customer_id":"{owner:032x}","pool":"{POOL}","#),
-                        _ => String::new(),
-                    };
-                    let body = format!(
-                        r#"{{"owner_id":"{owner:032x}",{buyer}"quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
-                    );
-                    post(
-                        RequestKind::Reserve,
-                        item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"),
-                        body,
-                    )
+            Mix::Reserve | Mix::ReserveLimited | Mix::ReserveConfirm | Mix::ReserveCheckout | Mix::Amend => {
+                match self.held.pop() {
+                    Some(id) if self.load.mix == Mix::ReserveCheckout => {
+                        let (path, key) = (format!("{RESERVATIONS}/{id}/checkout"), self.ids.random());
+                        let method = r#""payment_method":{"provider":"test","method_ref":"approve"}"#;
+                        post(
+                            RequestKind::Checkout,
+                            path,
+                            format!(r#"{{{method},"idempotency_key":"{key:032x}"}}"#),
+                        )
+                    }
+                    Some(id) => post(
+                        RequestKind::Confirm,
+                        format!("{RESERVATIONS}/{id}/confirm"),
+                        format!(r#"{{"idempotency_key":"{:032x}"}}"#, self.ids.random()),
+                    ),
+                    None => {
+                        let (ttl, owner, key) = (self.load.ttl, self.ids.random(), self.ids.random());
+                        let buyer = match self.load.mix {
+                            Mix::ReserveLimited => {
+                                format!(r#""customer_id":"{owner:032x}","pool":"{POOL}","#)
+                            }
+                            _ => String::new(),
+                        };
+                        let body = format!(
+                            r#"{{"owner_id":"{owner:032x}",{buyer}"quantity":1,"ttl_seconds":{ttl},"idempotency_key":"{key:032x}"}}"#
+                        );
+                        post(
+                            RequestKind::Reserve,
+                            item_path(self.sku(), Label::DEFAULT_LOCATION, "/reserve"),
+                            body,
+                        )
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -257,7 +274,12 @@ impl RequestGenerator {
         let done = if (200..300).contains(&status) {
             match kind {
                 RequestKind::Commands => self.results(body, told),
-                RequestKind::Confirm => {
+                // Its payment goes on by itself.
+                RequestKind::Checkout if status == 202 => {
+                    *told.failed.entry("a payment that goes on".to_owned()).or_default() += 1;
+                    0
+                }
+                RequestKind::Confirm | RequestKind::Checkout => {
                     told.confirmed += 1;
                     1
                 }
@@ -265,7 +287,9 @@ impl RequestGenerator {
                     told.reserved += 1;
                     if let Ok(made) = serde_json::from_slice::<ReservationRef<'_>>(body) {
                         match self.load.mix {
-                            Mix::ReserveConfirm => self.held.push(made.reservation_id.to_owned()),
+                            Mix::ReserveConfirm | Mix::ReserveCheckout => {
+                                self.held.push(made.reservation_id.to_owned());
+                            }
                             Mix::Amend => {
                                 let (id, sku) = (made.reservation_id.to_owned(), self.last_sku());
                                 self.amended = Some(AmendedHold { id, sku, quantity: 1 });
@@ -365,6 +389,23 @@ mod tests {
         assert!(traffic.next().path.starts_with("/v1/inventory/b-1/reserve"));
         assert_eq!((told.done, told.reserved, told.confirmed), (1, 1, 0));
         assert_eq!(told.refused["reservation_expired"], 1);
+    }
+
+    #[test]
+    fn what_was_held_is_paid_next() {
+        let mut told = Tally::default();
+        let mut traffic = traffic(Mix::ReserveCheckout);
+        for (status, confirmed) in [(200, 1), (202, 1), (402, 1)] {
+            let first = traffic.next();
+            traffic.answered(first.kind, 200, br#"{"reservation_id":"x-1"}"#, &mut told);
+            let second = traffic.next();
+            assert_eq!(second.path, "/v1/reservations/x-1/checkout");
+            let body: serde_json::Value = serde_json::from_slice(&second.body).unwrap();
+            assert_eq!(body["payment_method"]["method_ref"], "approve");
+            traffic.answered(second.kind, status, br#"{"reason":"payment_declined"}"#, &mut told);
+            assert_eq!(told.confirmed, confirmed);
+        }
+        assert_eq!((told.unknown(), told.refused["payment_declined"]), (1, 1));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl LinesArgs {
 
 /// The version that a reservation must have.
 #[derive(Args)]
-struct VersionArgs {
+pub(super) struct VersionArgs {
     /// Only if the reservation still has this version (`get` shows it)
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
@@ -64,7 +64,7 @@ struct VersionArgs {
 }
 
 impl VersionArgs {
-    fn request(&self, path: String, body: Value) -> Result<ApiRequest, String> {
+    pub(super) fn request(&self, path: String, body: Value) -> Result<ApiRequest, String> {
         let request = ApiRequest::post(path, body, show::reservation).keyed(self.key.key.as_ref())?;
         Ok(ApiRequest { if_match: self.if_version, ..request })
     }
@@ -323,7 +323,7 @@ impl ExtendArgs {
 
 /// Sold units: by number or by their ids.
 #[derive(Args)]
-struct SoldUnitsArgs {
+pub(super) struct SoldUnitsArgs {
     /// Units: SKU=UNITS, or SKU for one unit. Repeat it for more lines [default: everything]
     #[arg(long, value_name = "SKU=UNITS")]
     line: Vec<LineArg>,
@@ -335,7 +335,7 @@ struct SoldUnitsArgs {
 }
 
 impl SoldUnitsArgs {
-    fn json(&self) -> (Value, Value) {
+    pub(super) fn json(&self) -> (Value, Value) {
         let lines: Vec<Value> = self.line.iter().map(|line| line.json(&self.place.location)).collect();
         let lines = if lines.is_empty() { Value::Null } else { Value::Array(lines) };
         let units = if self.unit.is_empty() { Value::Null } else { json!(self.unit) };

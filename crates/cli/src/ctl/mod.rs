@@ -2,6 +2,7 @@
 //! standard output, everything else to standard error.
 
 mod changes;
+mod checkouts;
 mod events;
 mod gate;
 mod keys;
@@ -99,6 +100,19 @@ enum CtlCommand {
     OpenPayment(changes::OpenPaymentArgs),
     /// Close the payment window of a hold: the payment was declined or given up
     ClosePayment(changes::ClosePaymentArgs),
+    /// Take the payment of a hold with a payment provider, show it, and give it up
+    #[command(subcommand)]
+    Checkout(checkouts::CheckoutCommand),
+    /// Give back money of a reservation that was paid by a checkout: an amount, what units cost, or all that is left
+    ///
+    ///   stockhold ctl refund RESERVATION --reason broken --line shirt=1
+    ///   stockhold ctl refund RESERVATION --reason late --amount 500
+    ///   stockhold ctl refund RESERVATION --retry
+    #[command(verbatim_doc_comment)]
+    Refund(checkouts::RefundArgs),
+    /// List and show orders: what reservations became by a checkout
+    #[command(subcommand)]
+    Orders(checkouts::OrdersCommand),
     /// Record that sold units have left the shelf: all of a reservation, or those of --line or --unit
     ///
     ///   stockhold ctl fulfil RESERVATION --line shirt=1
@@ -355,6 +369,9 @@ impl CtlCommand {
             Self::Merge(ask) => ask.request(),
             Self::OpenPayment(ask) => ask.request(),
             Self::ClosePayment(ask) => Ok(ask.request()),
+            Self::Checkout(ask) => ask.request(),
+            Self::Refund(ask) => ask.request(),
+            Self::Orders(ask) => Ok(ask.request()),
             Self::Fulfil(ask) => ask.request(),
             Self::Return(ask) => ask.request(),
             Self::Get(ask) => Ok(ask.request()),

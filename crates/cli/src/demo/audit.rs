@@ -1,6 +1,7 @@
 //! The demo's verdict: what buyers were told, against what the server has.
 
 use super::sale::{BuyerOutcome, DemoSale};
+use super::say;
 use crate::client::CallError;
 use stockhold_api::wire::Status;
 
@@ -11,9 +12,24 @@ pub(super) struct AuditCheck {
 }
 
 impl AuditCheck {
-    pub(super) fn print(&self) {
+    fn print(&self) {
         println!("           {} {}", if self.right { "ok   " } else { "WRONG" }, self.says);
     }
+}
+
+/// Prints what was checked and the verdict. Returns whether all of it is right.
+pub(super) fn conclude(begun: std::time::Instant, checks: &[AuditCheck], verdict: &str) -> bool {
+    say(begun, "audit:");
+    for check in checks {
+        check.print();
+    }
+    let right = checks.iter().all(|check| check.right);
+    if right {
+        say(begun, format_args!("the audit is right: {verdict}"));
+    } else {
+        say(begun, "the audit is WRONG: this is a bug");
+    }
+    right
 }
 
 /// Compares. Every hold must have ended.

@@ -170,7 +170,12 @@ impl DemoSale {
 
     /// A number that depends on the seed, the buyer and the question.
     fn dice(&self, buyer: u32, question: &str) -> u64 {
-        let hash = blake3::hash(format!("{}:{buyer}:{question}", self.seed).as_bytes());
-        hash.as_bytes().iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+        dice(self.seed, buyer, question)
     }
+}
+
+/// A number that depends on a seed, a buyer and a question.
+pub(super) fn dice(seed: u64, buyer: u32, question: &str) -> u64 {
+    let hash = blake3::hash(format!("{seed}:{buyer}:{question}").as_bytes());
+    hash.as_bytes().iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }

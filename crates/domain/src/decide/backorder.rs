@@ -86,7 +86,7 @@ pub(super) fn sum(one: &Line, other: &Line) -> Option<Box<LineDetails>> {
     };
     let backordered = one.backordered.saturating_add(other.backordered);
     let draws = pools::sum(&one.draws, &other.draws);
-    LineDetails { backordered, promised_at, counted: Vec::new(), draws, price }.some()
+    LineDetails { backordered, promised_at, counted: Vec::new(), draws, price, refunded: 0 }.some()
 }
 
 fn without(details: LineDetails, units: u32) -> LineDetails {

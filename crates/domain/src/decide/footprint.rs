@@ -3,7 +3,7 @@
 use super::reacquire::basket_of;
 use super::transfer::transferred;
 use crate::basket::Basket;
-use crate::command::{Command, Envelope, IfExpired, SaleSelection};
+use crate::command::{Command, Envelope, IfExpired};
 use crate::event::KeyTarget;
 use crate::hold::{Line, ReserveTerms, Status};
 use crate::id::ReservationId;
@@ -11,8 +11,11 @@ use crate::item::{Item, ItemKey, Mode};
 use crate::label::Label;
 use crate::limit::CounterKey;
 use crate::limits::{BASKET_UNITS, UNITS_AT_ONCE, UNPOOLED_PER_BATCH};
+use crate::payment_command::{Refund, RefundSelection};
 use crate::pool::Pool;
-use crate::state::{Resource, Scope, State};
+use crate::sale_selection::SaleSelection;
+use crate::scope::Scope;
+use crate::state::{Resource, State};
 use crate::unit::{Unit, UnitStatus};
 use crate::unit_selection::{PoolSelection, UnitSelection};
 use alloc::collections::BTreeMap;
@@ -75,6 +78,9 @@ pub fn footprint<S: State>(state: &S, envelope: &Envelope, out: &mut Vec<Resourc
         }
         Command::OpenPayment(open) => hold(state, open.id, out),
         Command::ClosePayment(close) => hold(state, close.id, out),
+        Command::StartCheckout(start) => hold(state, start.id, out),
+        Command::AdvancePayment(advance) => payment(state, advance.id, out),
+        Command::Refund(refund) => refunded(state, refund, out),
         Command::Fulfil(fulfil) => sale(state, fulfil.id, &fulfil.selection, out),
         Command::Return(returned) => sale(state, returned.id, &returned.selection, out),
         Command::SetStock(set) => out.push(Resource::Item(set.item.clone())),
@@ -198,6 +204,22 @@ fn reacquired<S: State>(state: &S, id: ReservationId, out: &mut Vec<Resource>) {
             }
         }
         None => {}
+    }
+}
+
+/// What a step of a payment may touch. Money that comes late takes the units of an expired hold again.
+fn payment<S: State>(state: &S, id: ReservationId, out: &mut Vec<Resource>) {
+    hold(state, id, out);
+    if state.hold(id).ok().flatten().is_some_and(|known| known.status == Status::Expired) {
+        reacquired(state, id, out);
+    }
+}
+
+/// What a refund may touch.
+fn refunded<S: State>(state: &S, refund: &Refund, out: &mut Vec<Resource>) {
+    match &refund.selection {
+        RefundSelection::Rest | RefundSelection::Amount(_) => hold(state, refund.id, out),
+        RefundSelection::Lines { selection, .. } => sale(state, refund.id, selection, out),
     }
 }
 

@@ -4,13 +4,15 @@
 use super::reacquire::reacquire;
 use super::units::next_version;
 use super::{CommandContext, DecideError, limits, moved_counters, pools, unit_pools};
-use crate::command::{Confirm, Extend, IfExpired, Precondition, Release};
-use crate::event::{CounterEffect, HoldChange, KeyTarget, Transition};
+use crate::charge::ChargeState;
+use crate::command::{Confirm, Extend, IfExpired, Release};
+use crate::event::{HoldChange, KeyTarget, Transition};
 use crate::hold::{Closing, Hold, HoldDetails, Line, Payment, PaymentState, Status};
 use crate::id::{EventId, ReservationId};
-use crate::item::StockCounters;
+use crate::item::{CounterEffect, StockCounters};
 use crate::label::Label;
 use crate::outcome::{Outcome, Reply};
+use crate::precondition::Precondition;
 use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;
@@ -27,7 +29,8 @@ pub(super) fn confirm<S: State>(
     let hold = match open(context, command.id, now)? {
         Opened::Active(hold, at) => {
             let payment = hold.open_payment();
-            if payment.is_some_and(|open| command.payment_id.as_ref().is_some_and(|id| *id != open.id)) {
+            let is_another = |open: &Payment| command.payment_id.as_ref().is_some_and(|id| *id != open.id);
+            if payment.is_some_and(|open| open.charge.is_some() || is_another(open)) {
                 return Ok(Outcome::Refused(payment_in_progress(&hold)));
             }
             confirm_active(context, hold, command, context.fresh.event, at)?
@@ -36,7 +39,7 @@ pub(super) fn confirm<S: State>(
         Opened::Ended(hold)
             if hold.status == Status::Expired && command.if_expired == IfExpired::Reacquire =>
         {
-            return reacquire(context, command, &hold, now);
+            return reacquire(context, command, &hold, None, now);
         }
         Opened::Ended(hold) => return Ok(Outcome::Refused(ended(&hold))),
         Opened::Unknown => return Ok(Outcome::Refused(Rejection::UnknownReservation(command.id))),
@@ -67,12 +70,15 @@ fn confirmed_details(hold: &Hold, payment_id: Option<&Label>, at: Instant) -> Op
         && payment.state == PaymentState::Open
     {
         payment.state = PaymentState::Completed;
+    } else if hold.charge().is_some_and(|charge| charge.awaits_capture() || charge.captured > 0) {
+        // The money of a payment that the service takes came late.
     } else if let Some(id) = payment_id {
         let payment = Payment {
             id: id.clone(),
             state: PaymentState::Closed,
             until: at,
             deadline_before: hold.expires_at,
+            charge: None,
         };
         details.get_or_insert_default().payment = Some(payment);
     } else if let Some(details) = &mut details {
@@ -168,6 +174,9 @@ pub(super) fn expire<S: State>(
         && payment.state == PaymentState::Open
     {
         payment.state = PaymentState::Lapsed;
+        if let Some(charge) = &mut payment.charge {
+            charge.enter(ChargeState::Voiding, at);
+        }
     }
     // One command may expire hundreds of holds, so the id of an expiry follows from the reservation's id.
     let event = EventId::of_expiry(id);
@@ -215,6 +224,19 @@ pub(super) fn open_for_change<S: State>(
     expected: Option<&Precondition>,
     now: Instant,
 ) -> Result<Result<(Hold, Instant), Rejection>, DecideError> {
+    Ok(match open_active(context, id, expected, now)? {
+        Ok((hold, _)) if hold.open_payment().is_some() => Err(payment_in_progress(&hold)),
+        opened => opened,
+    })
+}
+
+/// The same, whether or not it is being paid for.
+pub(super) fn open_active<S: State>(
+    context: &mut CommandContext<'_, S>,
+    id: ReservationId,
+    expected: Option<&Precondition>,
+    now: Instant,
+) -> Result<Result<(Hold, Instant), Rejection>, DecideError> {
     let opened = open(context, id, now)?;
     let (Opened::Active(hold, _) | Opened::Ended(hold)) = &opened else {
         return Ok(Err(Rejection::UnknownReservation(id)));
@@ -223,7 +245,6 @@ pub(super) fn open_for_change<S: State>(
         return Ok(Err(Rejection::PreconditionFailed { version: Some(hold.version) }));
     }
     Ok(match opened {
-        Opened::Active(hold, _) if hold.open_payment().is_some() => Err(payment_in_progress(&hold)),
         Opened::Active(hold, at) => Ok((hold, at)),
         Opened::Ended(hold) => Err(ended(&hold)),
         Opened::Unknown => Err(Rejection::UnknownReservation(id)),
@@ -346,7 +367,12 @@ pub(super) fn ended(hold: &Hold) -> Rejection {
 
 /// The rejection of a command that has to wait for the payment of an active hold.
 pub(super) fn payment_in_progress(hold: &Hold) -> Rejection {
-    match hold.open_payment() {
+    if hold.open_payment().is_some() { payment_in_progress_of(hold) } else { ended(hold) }
+}
+
+/// The rejection of a command that has to wait for the latest payment of a reservation.
+pub(super) fn payment_in_progress_of(hold: &Hold) -> Rejection {
+    match &hold.details().payment {
         Some(payment) => {
             Rejection::PaymentInProgress { id: hold.id, payment_id: payment.id.clone(), until: payment.until }
         }

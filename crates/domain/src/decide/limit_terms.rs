@@ -1,12 +1,13 @@
 //! Commands of operators on limits: set and delete.
 
 use super::{CommandContext, DecideError, add};
-use crate::command::{DeleteLimit, Precondition, SetLimit};
+use crate::command::{DeleteLimit, SetLimit};
 use crate::event::Transition;
 use crate::label::Label;
 use crate::limit::{Limit, LimitTerms};
 use crate::limits::{LIMIT_CHANNELS, LIMIT_TARGETS, LIMITS, TOTAL_UNITS};
 use crate::outcome::{Outcome, Reply};
+use crate::precondition::Precondition;
 use crate::rejection::Rejection;
 use crate::state::State;
 use crate::time::Instant;

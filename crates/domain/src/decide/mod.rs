@@ -2,6 +2,8 @@
 
 mod amend;
 mod backorder;
+mod charge;
+mod checkout;
 mod footprint;
 mod grants;
 mod hold;
@@ -13,6 +15,7 @@ mod pools;
 mod prices;
 mod reacquire;
 mod record;
+mod refund;
 mod reserve;
 mod sale;
 mod sale_state;
@@ -23,13 +26,14 @@ mod transfer;
 mod unit_pools;
 mod units;
 
-use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey, Origin};
-use crate::event::{CounterEffect, Event, HoldChange, KeyRecord, KeyTarget, Transition};
+use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey};
+use crate::event::{Event, HoldChange, KeyRecord, KeyTarget, Transition};
 use crate::hold_limits::HoldLimits;
 use crate::id::EventId;
-use crate::item::{Mode, StockCounters};
+use crate::item::{CounterEffect, Mode, StockCounters};
 use crate::label::Label;
 use crate::limits::{EXPIRED_LINES_PER_BATCH, EXPIRIES_PER_BATCH, UNPOOLED_PER_BATCH};
+use crate::origin::Origin;
 use crate::outcome::{Outcome, Reply};
 use crate::rejection::Rejection;
 use crate::state::{NotLoaded, State};
@@ -102,7 +106,7 @@ pub fn decide<S: State>(
         effects,
         fresh: envelope.fresh,
         origin: &envelope.origin,
-        key: envelope.key,
+        key: envelope.key_in_use(),
         overridden: Vec::new(),
     };
     match &envelope.command {
@@ -116,6 +120,9 @@ pub fn decide<S: State>(
         Command::Merge(merge) => merge::merge(&mut context, merge, now),
         Command::OpenPayment(open) => payment::open_window(&mut context, open, now),
         Command::ClosePayment(close) => payment::close_window(&mut context, close, now),
+        Command::StartCheckout(start) => checkout::start(&mut context, start, now),
+        Command::AdvancePayment(advance) => charge::advance(&mut context, advance, now),
+        Command::Refund(refund) => refund::refund(&mut context, refund, now),
         Command::Fulfil(fulfil) => sale::fulfil(&mut context, fulfil, now),
         Command::Return(returned) => sale::return_units(&mut context, returned, now),
         Command::SetStock(set) => stock::set(&mut context, set, now),
@@ -204,12 +211,17 @@ impl<S: State> CommandContext<'_, S> {
 
     /// Whether this batch may expire one more hold or release one more pool. Counts it if so.
     fn may_expire(&mut self) -> bool {
-        let Effects { expired, expired_lines, .. } = &*self.effects;
-        let may = *expired < EXPIRIES_PER_BATCH && *expired_lines < EXPIRED_LINES_PER_BATCH;
+        let may = self.has_expiries_left();
         if may {
             self.effects.expired += 1;
         }
         may
+    }
+
+    /// Whether this batch may expire one more hold or release one more pool.
+    fn has_expiries_left(&self) -> bool {
+        let Effects { expired, expired_lines, .. } = &*self.effects;
+        *expired < EXPIRIES_PER_BATCH && *expired_lines < EXPIRED_LINES_PER_BATCH
     }
 
     /// How many of these units the batch may still take out of a released pool. Counts them.

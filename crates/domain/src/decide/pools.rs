@@ -245,9 +245,13 @@ pub(super) fn set<S: State>(
         used_at: at,
         released_at: None,
     };
+    // Its release may be in the past. Then it is part of this command, so the batch must be able to make it.
+    if pool.release_due_at().is_some_and(|due| due <= at) && !context.has_expiries_left() {
+        return Ok(Outcome::Later);
+    }
     let (key, change) = (item.key.clone(), StockChange::PoolSet { pool: pool.name.clone() });
     put(context, context.fresh.event, item, pool, change, at)?;
-    // Its release may be in the past. If the batch has no expiries left, the next one releases it.
+    // Units that a batch can't take out of the released pool leave it in later batches.
     release_due(context, &key, at)?;
     let item = context.state.item(&key)?.cloned();
     let item = item.ok_or(DecideError::InvariantViolated("an item disappeared within a command"))?;

@@ -8,9 +8,10 @@ use super::reserve::{NewHold, create, granted_lines, smallest_times};
 use super::sale_state::refusal_of_sale;
 use super::{CommandContext, DecideError, prices};
 use crate::basket::{Basket, RequestedLine};
+use crate::charge::Charge;
 use crate::command::{Confirm, Fulfilment};
 use crate::event::HoldChange;
-use crate::hold::{Hold, HoldDetails, Line};
+use crate::hold::{Hold, HoldDetails, Line, Payment, PaymentState};
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -23,6 +24,7 @@ pub(super) fn reacquire<S: State>(
     context: &mut CommandContext<'_, S>,
     command: &Confirm,
     expired: &Hold,
+    charge: Option<&Charge>,
     now: Instant,
 ) -> Result<Outcome, DecideError> {
     if let Some(id) = expired.details().replaced_by {
@@ -67,7 +69,10 @@ pub(super) fn reacquire<S: State>(
     let times = smallest_times(context, basket.lines().iter())?;
     let event = context.fresh.event;
     let mut replaced = expired.clone();
-    replaced.details.get_or_insert_default().replaced_by = Some(context.fresh.reservation);
+    let replaced_details = replaced.details.get_or_insert_default();
+    replaced_details.replaced_by = Some(context.fresh.reservation);
+    let payment = replaced_details.payment.as_mut();
+    let payment = payment.filter(|_| charge.is_some()).map(|payment| move_charge(payment, charge, at));
     let lines = replaced.lines.to_vec();
     let overridden = core::mem::take(&mut context.overridden);
     change_hold(context, event, at, replaced, lines, HoldChange::Replaced)?;
@@ -77,13 +82,30 @@ pub(super) fn reacquire<S: State>(
         terms: expired.terms.reserve.clone(),
         max_expires_at: at.deadline(times.max_hold),
         expires_at: at.deadline(times.default_ttl),
-        details: Some(Box::new(HoldDetails { replaces: Some(id), ..HoldDetails::default() })),
+        details: Some(Box::new(HoldDetails { replaces: Some(id), payment, ..HoldDetails::default() })),
     };
     let lines =
         granted_lines(context, granted, |item, quantity| prices::frozen(&expired.lines, item, quantity))?;
     let hold = create(context, new, lines, at)?;
-    let hold = confirm_active(context, hold, command, event.nth(2), at)?;
+    let mut hold = confirm_active(context, hold, command, event.nth(2), at)?;
+    if charge.is_some() {
+        let lines = hold.lines.to_vec();
+        let advanced = HoldChange::PaymentAdvanced { status: hold.status, state_changed: true };
+        hold = change_hold(context, event.nth(3), at, hold, lines, advanced)?;
+    }
     Ok(done(context, hold, at))
+}
+
+/// Takes the charge out of the payment of an expired hold, for the one that gets its units. No window was open for that one.
+fn move_charge(payment: &mut Payment, charge: Option<&Charge>, at: Instant) -> Payment {
+    payment.charge = None;
+    Payment {
+        id: payment.id.clone(),
+        state: PaymentState::Closed,
+        until: at,
+        deadline_before: payment.deadline_before,
+        charge: charge.cloned().map(Box::new),
+    }
 }
 
 /// The lines of a hold as a request for the same units.

@@ -5,7 +5,7 @@ use super::hold::change_hold;
 use super::limits::{LimitDecision, LimitPlan};
 use super::sale_state::refusal_of_sale;
 use super::sourcing::{self, Resolved};
-use super::{CommandContext, DecideError, backorder, pools, prices};
+use super::{CommandContext, DecideError, backorder, checkout, pools, prices};
 use crate::basket::{Basket, RequestedLine};
 use crate::command::Reserve;
 use crate::event::{HoldChange, KeyTarget};
@@ -105,7 +105,18 @@ fn reserve_lines<S: State>(
     if let Some(rejection) = prices::refusal("/lines", lines.iter()) {
         return Ok(Outcome::Refused(rejection));
     }
-    let hold = create(context, new, lines, now)?;
+    let price = match &command.checkout {
+        Some(checkout) => match checkout::price_of(&lines, &checkout.terms, "/auto_checkout/extra") {
+            Ok(price) => Some(price),
+            Err(rejection) => return Ok(Outcome::Refused(rejection)),
+        },
+        None => None,
+    };
+    let mut hold = create(context, new, lines, now)?;
+    if let Some((checkout, price)) = command.checkout.as_ref().zip(price) {
+        hold = checkout::begin(context, hold, checkout, price, 1, now)?
+            .map_err(|_| DecideError::InvariantViolated("a new reservation has no time to be paid"))?;
+    }
     context.remember(KeyTarget::Reservation(hold.id), now);
     Ok(Outcome::Done(Reply::Reservation(hold)))
 }

@@ -1,20 +1,22 @@
 //! Changes of a confirmed reservation: fulfil records that units left the shelf, and return takes units back. Both select units of the
 //! sale in the same way.
 
-use super::hold::{Opened, change_hold, done, open};
+use super::hold::{Opened, change_hold, done, open, payment_in_progress_of};
 use super::stock::changed_by;
 use super::unit_pools::{self, leaving_order};
 use super::units::next_version;
 use super::{CommandContext, DecideError, limits, pools};
 use crate::basket::Basket;
-use crate::command::{Fulfil, Return, ReturnFrom, SaleSelection};
+use crate::charge::Charge;
+use crate::command::{Fulfil, Return, ReturnFrom};
 use crate::event::{Disposition, HoldChange, MovedUnits, StockChange};
 use crate::hold::{Hold, Line, LineDetails, Status};
-use crate::id::ReservationId;
+use crate::id::{EventId, ReservationId};
 use crate::item::{Item, ItemKey};
 use crate::label::Label;
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
+use crate::sale_selection::SaleSelection;
 use crate::state::State;
 use crate::time::Instant;
 use crate::unit::{LineUnit, LineUnits};
@@ -28,7 +30,7 @@ use alloc::vec::Vec;
 
 /// Which sold units a command may move, and which come first.
 #[derive(Clone, Copy)]
-enum Movable {
+pub(super) enum Movable {
     /// Those that have not left the shelf.
     ToFulfil,
     /// Those that were not returned, as far as they have left the shelf or not.
@@ -77,16 +79,43 @@ pub(super) fn return_units<S: State>(
         Ok(moved) => moved,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
     };
+    let terms = ReturnTerms { from: command.from, disposition: command.disposition, reason: &command.reason };
+    let after = match after_return(context, &hold, &moved, &terms)? {
+        Ok(after) => after,
+        Err(rejection) => return Ok(Outcome::Refused(rejection)),
+    };
+    let hold = returned(context, hold, &moved, after, &terms, context.fresh.event, at)?;
+    Ok(done(context, hold, at))
+}
+
+/// How units are returned.
+#[derive(Clone, Copy)]
+pub(super) struct ReturnTerms<'a> {
+    pub(super) from: Option<ReturnFrom>,
+    pub(super) disposition: Disposition,
+    pub(super) reason: &'a Label,
+}
+
+/// The lines after a return, and how many of the returned units of each had left the shelf.
+pub(super) type AfterReturn = (Vec<Line>, Vec<u32>);
+
+/// What a return leads to, or why it is refused.
+pub(super) fn after_return<S: State>(
+    context: &CommandContext<'_, S>,
+    hold: &Hold,
+    moved: &[MovedUnits],
+    terms: &ReturnTerms<'_>,
+) -> Result<Result<AfterReturn, Rejection>, DecideError> {
     let mut lines = Vec::with_capacity(hold.lines.len());
     let mut fulfilled = Vec::with_capacity(hold.lines.len());
-    for (line, moved) in hold.lines.iter().zip(&moved) {
-        let of_fulfilled = returned_after_fulfilment(line, moved, command.from)?;
+    for (line, moved) in hold.lines.iter().zip(moved) {
+        let of_fulfilled = returned_after_fulfilment(line, moved, terms.from)?;
         // A written-off unit that has not left the shelf has to be there.
         let lost = super::difference(moved.quantity, of_fulfilled)?;
-        if command.disposition == Disposition::WriteOff
+        if terms.disposition == Disposition::WriteOff
             && let Some(rejection) = exceeds_on_hand(context, line, lost)?
         {
-            return Ok(Outcome::Refused(rejection));
+            return Ok(Err(rejection));
         }
         fulfilled.push(of_fulfilled);
         lines.push(Line {
@@ -97,18 +126,47 @@ pub(super) fn return_units<S: State>(
             ..line.clone()
         });
     }
+    Ok(Ok((lines, fulfilled)))
+}
+
+/// Returns units.
+pub(super) fn returned<S: State>(
+    context: &mut CommandContext<'_, S>,
+    hold: Hold,
+    moved: &[MovedUnits],
+    (lines, fulfilled): AfterReturn,
+    terms: &ReturnTerms<'_>,
+    event: EventId,
+    at: Instant,
+) -> Result<Hold, DecideError> {
     let change = HoldChange::Returned {
-        lines: moved.clone().into(),
+        lines: moved.into(),
         fulfilled: fulfilled.into(),
-        disposition: command.disposition,
-        reason: command.reason.clone(),
+        disposition: terms.disposition,
+        reason: terms.reason.clone(),
     };
     let before = hold.clone();
-    let hold = change_hold(context, context.fresh.event, at, hold, lines, change)?;
-    if command.disposition == Disposition::WriteOff {
-        write_off(context, &before, &hold, &moved, &command.reason, at)?;
+    let hold = change_hold(context, event, at, hold, lines, change)?;
+    if terms.disposition == Disposition::WriteOff {
+        write_off(context, &before, &hold, moved, terms.reason, at)?;
     }
-    Ok(done(context, hold, at))
+    Ok(hold)
+}
+
+/// Puts all units of a sale back into stock that were not returned.
+pub(super) fn return_all<S: State>(
+    context: &mut CommandContext<'_, S>,
+    hold: Hold,
+    reason: &Label,
+    event: EventId,
+    at: Instant,
+) -> Result<Hold, DecideError> {
+    let terms = ReturnTerms { from: None, disposition: Disposition::Restock, reason };
+    let Ok(moved) = Movable::ToReturn(None).select(&hold, &SaleSelection::All)? else { return Ok(hold) };
+    match after_return(context, &hold, &moved, &terms)? {
+        Ok(after) => returned(context, hold, &moved, after, &terms, event, at),
+        Err(_) => Err(DecideError::InvariantViolated("sold units can't be returned")),
+    }
 }
 
 /// The details of a line of which sold units come back: limits count fewer of them, and general stock comes back before a pool's.
@@ -172,7 +230,7 @@ fn write_off<S: State>(
 }
 
 /// A confirmed reservation, with the instant that applies to it.
-fn confirmed<S: State>(
+pub(super) fn confirmed<S: State>(
     context: &mut CommandContext<'_, S>,
     id: ReservationId,
     now: Instant,
@@ -184,17 +242,30 @@ fn confirmed<S: State>(
         }
         Opened::Unknown => return Ok(Err(Rejection::UnknownReservation(id))),
     };
+    if hold.charge().is_some_and(Charge::awaits_capture) {
+        return Ok(Err(payment_in_progress_of(&hold)));
+    }
+    let at = clamp_ended(context, &hold, now)?;
+    Ok(Ok((hold, at)))
+}
+
+/// `now`, clamped to the clocks of those items of an ended reservation that still exist.
+pub(super) fn clamp_ended<S: State>(
+    context: &CommandContext<'_, S>,
+    hold: &Hold,
+    now: Instant,
+) -> Result<Instant, DecideError> {
     let mut at = now;
     for line in &*hold.lines {
         // An item of which everything came back may have been deleted since.
         at = at.max(context.state.item(&line.item)?.map_or(now, |item| item.figures.at));
     }
-    Ok(Ok((hold, at)))
+    Ok(at)
 }
 
 impl Movable {
     /// What a command moves of each line, in the order of the lines.
-    fn select(
+    pub(super) fn select(
         self,
         hold: &Hold,
         selection: &SaleSelection,

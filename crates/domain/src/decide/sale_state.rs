@@ -5,7 +5,8 @@ use super::{CommandContext, DecideError};
 use crate::item::Item;
 use crate::label::Label;
 use crate::rejection::Rejection;
-use crate::state::{Scope, State};
+use crate::scope::Scope;
+use crate::state::State;
 use crate::time::Instant;
 
 /// The refusal of a request because the sale of an item to which it adds units is paused, has not started or has ended at

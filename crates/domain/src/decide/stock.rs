@@ -2,15 +2,17 @@
 
 use super::hold::expire;
 use super::{CommandContext, DecideError, add, next_sequence, prices};
-use crate::command::{AdjustStock, DeleteItem, Patch, Precondition, SetSale, SetStock};
+use crate::command::{AdjustStock, DeleteItem, Patch, SetSale, SetStock};
 use crate::event::{KeyTarget, StockChange, Transition};
 use crate::id::EventId;
 use crate::item::{Item, ItemKey, Mode, Settings, StockCounters, Supply};
 use crate::limits::{SUPPLIES, TOTAL_UNITS};
 use crate::outcome::{Outcome, Reply};
 use crate::pool::Pools;
+use crate::precondition::Precondition;
 use crate::rejection::Rejection;
-use crate::state::{Scope, State};
+use crate::scope::Scope;
+use crate::state::State;
 use crate::time::Instant;
 use alloc::collections::BTreeSet;
 use alloc::format;

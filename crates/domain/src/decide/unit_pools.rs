@@ -75,6 +75,7 @@ pub(super) fn leave_ended_pools<S: State>(
             | HoldChange::Extended
             | HoldChange::PaymentOpened { .. }
             | HoldChange::PaymentClosed { .. }
+            | HoldChange::PaymentAdvanced { .. }
             | HoldChange::Confirmed
             | HoldChange::Replaced
             | HoldChange::Fulfilled { .. } => {}

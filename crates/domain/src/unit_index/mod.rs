@@ -117,8 +117,8 @@ impl UnitIndex {
     /// Whether a unit is in a section of this name.
     pub fn has_section(&self, name: &Label) -> bool {
         let seats = self.seats();
-        let there = |seat| !self.retired.has(seats.place(seat));
-        seats.section(name).is_some_and(|stretch| stretch.seats.clone().any(there))
+        let there = |stretch| seats.places(stretch).any(|place| !self.retired.has(place));
+        seats.section(name).is_some_and(there)
     }
 
     /// The first free units that are in this pool, or in none, at most `most`.
@@ -355,6 +355,7 @@ pub fn moved<'a>(
         | HoldChange::Extended
         | HoldChange::PaymentOpened { .. }
         | HoldChange::PaymentClosed { .. }
+        | HoldChange::PaymentAdvanced { .. }
         | HoldChange::Replaced => (&[] as &[_], None, &[] as &[_]),
     };
     let returns = matches!(change, HoldChange::Returned { .. });

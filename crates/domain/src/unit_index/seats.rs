@@ -100,6 +100,11 @@ impl Seats {
         self.sections.iter().find(|(known, _)| known.as_ref() == Some(name)).map(|(_, stretch)| stretch)
     }
 
+    /// The indexes in claim order of the units of a stretch.
+    pub(crate) fn places(&self, stretch: &Stretch) -> impl Iterator<Item = usize> {
+        stretch.seats.clone().map(|seat| self.place(seat)).filter(|place| *place != GAP)
+    }
+
     /// The index in claim order of a seat's unit.
     pub(crate) fn place(&self, seat: usize) -> usize {
         self.place_of.get(seat).copied().unwrap_or(GAP)

@@ -167,6 +167,13 @@ fn said_rejection(rejection: &Rejection) -> String {
         }
         Rejection::UnknownLimit(id) => format!("unknown_limit {id}"),
         Rejection::TooManyLimits => "too_many_limits".to_owned(),
+        Rejection::PriceMissing(items) => {
+            format!("price_missing {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
+        }
+        Rejection::PaymentNotCaptured(_) => "payment_not_captured".to_owned(),
+        Rejection::RefundExceedsCaptured { requested, refundable, .. } => {
+            format!("refund_exceeds_captured {requested}>{refundable}")
+        }
         Rejection::ExceedsOnHand { item, requested, on_hand } => {
             format!("exceeds_on_hand {}={requested}>{on_hand}", said_item(item))
         }

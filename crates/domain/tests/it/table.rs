@@ -424,6 +424,7 @@ fn flag(words: &[&str], name: &str) -> Patch<bool> {
 
 fn reserve(words: &[&str]) -> Reserve {
     Reserve {
+        checkout: None,
         basket: basket(words[2], best(words).as_ref()),
         ttl: seconds(words, "ttl"),
         fulfilment: if words.contains(&"partial") { Fulfilment::Partial } else { Fulfilment::All },

@@ -99,7 +99,7 @@ impl<'a> BaseFold<'a> {
     }
 
     /// The step. A closed reservation leaves if the event that `newest_event` has is its last one: the index knows it, and is
-    /// complete.
+    /// complete. One whose payment is not settled stays.
     pub(crate) fn finish(
         mut self,
         start: LogStart,
@@ -115,7 +115,7 @@ impl<'a> BaseFold<'a> {
         }
         let mut stays = Vec::new();
         for hold in std::mem::take(&mut step.chunk.closed) {
-            if newest_event(hold.id)? == Some(hold.last_event) {
+            if newest_event(hold.id)? == Some(hold.last_event) && !hold.has_unsettled_payment() {
                 step.sums.add(&hold, &limits);
                 step.gone.push(hold.id);
             } else {

@@ -4,6 +4,7 @@
 
 use crate::engine::active::{ActiveHolds, DeadlinesByItem, EarliestDeadlines, ItemDeadlines};
 use crate::engine::counted_due::CountedDue;
+use crate::engine::due_payments::DuePayments;
 use crate::engine::recent_keys::{KeyMap, RecentKeys};
 use crate::index::filter::{BloomFilter, KeyProbe};
 use foldhash::fast::RandomState;
@@ -37,6 +38,8 @@ pub(crate) struct Memory {
     counted_due: CountedDue,
     /// The items with pools that are to be released, by the earliest time of each.
     releases: BTreeSet<(Instant, ItemKey)>,
+    /// The reservations whose payment is to be moved on.
+    pub(crate) due_payments: DuePayments,
 
     /// The number of the batch that is being decided.
     batch: u64,
@@ -370,6 +373,7 @@ impl State for Memory {
     fn apply(&mut self, event: &Event) {
         match &event.transition {
             Transition::Hold { change, hold, figures, limits } => {
+                self.due_payments.apply(change, hold);
                 for (key, counter) in limits.iter().flat_map(|limits| &*limits.counters) {
                     self.counters.put(key.clone(), *counter);
                 }

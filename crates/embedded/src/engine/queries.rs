@@ -18,6 +18,7 @@ pub(crate) fn answer_from_memory(
             }
             QueryResult::Items(items)
         }
+        Query::DuePayments { now, limit } => QueryResult::DuePayments(memory.due_payments.at(*now, *limit)),
         Query::Pauses => QueryResult::Pauses(memory.pauses()),
         Query::Units(filter) => {
             let page = |unit_index: Option<&UnitIndex>| {

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::{
-    CounterKey, Hold, Item, ItemKey, KeyRecord, Label, Limit, Record, RecordKey, ReservationId, Scope,
-    Status, Transition,
+    CounterKey, Hold, Instant, Item, ItemKey, KeyRecord, Label, Limit, Record, RecordKey, ReservationId,
+    Scope, Status, Transition,
 };
 use stockhold_store::fault;
 
@@ -280,6 +280,8 @@ pub(crate) struct EventFold {
     limits: BTreeMap<Label, Limit>,
     /// The sold units of counters that may have changed, of the latest generations of their limits.
     sold: BTreeMap<CounterKey, u64>,
+    /// When payments are due that changed.
+    due_payments: BTreeMap<ReservationId, Option<Instant>>,
 }
 
 impl EventFold {
@@ -296,6 +298,9 @@ impl EventFold {
                 }
                 for line in &*hold.lines {
                     self.item(&line.item);
+                }
+                if let Some(due) = change.payment_due(&hold) {
+                    self.due_payments.insert(hold.id, due);
                 }
                 self.hold(hold.without_removed_lines(), change.status_before());
             }
@@ -349,8 +354,20 @@ impl EventFold {
     /// newer than the chunk. That is harmless, because the events that a start applies on top carry the state after the
     /// event.
     pub(crate) fn drain_into(&mut self, chunk: &mut Chunk, item: impl Fn(&ItemKey) -> Option<Item>) {
-        let Self { events, weight, items, pauses, units, active, ended, closed, records, limits, sold } =
-            self;
+        let Self {
+            events,
+            weight,
+            items,
+            pauses,
+            units,
+            active,
+            ended,
+            closed,
+            records,
+            limits,
+            sold,
+            due_payments,
+        } = self;
         (*events, *weight) = (0, 0);
         for key in items.drain() {
             match item(&key) {
@@ -365,6 +382,7 @@ impl EventFold {
         chunk.records.extend(mem::take(records).into_values());
         chunk.limits.limits.extend(mem::take(limits).into_values());
         chunk.limits.sold.extend(mem::take(sold));
+        chunk.due_payments.extend(mem::take(due_payments));
         for (hold, indexed) in active.drain() {
             if indexed { &mut chunk.moved } else { &mut chunk.opened }.push(hold);
         }

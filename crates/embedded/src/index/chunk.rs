@@ -2,7 +2,7 @@
 
 use crate::index::limits::LimitChanges;
 use crate::index::units;
-use stockhold_domain::{Hold, Item, ItemKey, Label, Record, ReservationId};
+use stockhold_domain::{Hold, Instant, Item, ItemKey, Label, Record, ReservationId};
 
 /// The folded changes of some batches.
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ pub(crate) struct Chunk {
     pub(crate) records: Vec<Record>,
     /// The limits and counters that changed.
     pub(crate) limits: LimitChanges,
+    /// When payments are due that changed; `None` for one that is not due any more. Sorted like the table.
+    pub(crate) due_payments: Vec<(ReservationId, Option<Instant>)>,
 }
 
 impl Chunk {
@@ -45,6 +47,7 @@ impl Chunk {
             archived,
             records,
             limits,
+            due_payments,
         } = self;
         items.clear();
         deleted_items.clear();
@@ -54,6 +57,7 @@ impl Chunk {
         archived.clear();
         records.clear();
         limits.clear();
+        due_payments.clear();
         [opened, moved, closed].into_iter().for_each(Vec::clear);
     }
 }

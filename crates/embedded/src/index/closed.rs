@@ -24,10 +24,10 @@ pub(crate) fn write(
         data.clear();
         codec::put_hold(data, hold);
         let sum = row_sum(&id, data);
-        // A closed reservation changes only by a fulfilment, a return or a replacement. If another change ever occurred, the insert
-        // would fail and the totals would not count the reservation twice.
+        // A closed reservation changes only by a fulfilment, a return, a replacement or a payment that goes on. If another change ever
+        // occurred, the insert would fail and the totals would not count the reservation twice.
         let moved = hold.lines.iter().any(|line| line.returned > 0 || line.fulfilled > 0);
-        let may_be_there = moved || hold.details().replaced_by.is_some();
+        let may_be_there = moved || hold.details().replaced_by.is_some() || hold.charge().is_some();
         let before = if may_be_there { find.query_row([id], |row| row.get(0)).optional()? } else { None };
         let put = if before.is_some() { &mut replace } else { &mut add };
         put.execute(params![id, &*data, sum])?;

@@ -6,10 +6,12 @@ pub(crate) mod backlog;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
 pub(crate) mod closed;
+pub(crate) mod due_payments;
 pub(crate) mod filter;
 pub(crate) mod item_key_interner;
 pub(crate) mod keys;
 pub(crate) mod limits;
+pub(crate) mod pauses;
 pub(crate) mod postings;
 pub(crate) mod records;
 pub(crate) mod runs;
@@ -84,6 +86,7 @@ pub(crate) struct IndexState {
     pub(crate) units: TableTotals,
     pub(crate) records: TableTotals,
     pub(crate) limits: LimitTotals,
+    pub(crate) due_payments: TableTotals,
     pub(crate) active: SegmentTotals,
 }
 
@@ -171,6 +174,7 @@ impl Index {
             units::SCHEMA,
             records::SCHEMA,
             limits::SCHEMA,
+            due_payments::SCHEMA,
             &runs::schema::<KeyRuns>(),
             &runs::schema::<PostingRuns>(),
         ]
@@ -250,10 +254,11 @@ impl Index {
         let mut throttle = self.throttle.clone();
         write_items(&write, &chunk.items, &mut state.items, &mut throttle)?;
         delete_items(&write, &chunk.deleted_items, &mut state.items)?;
-        write_pauses(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
+        pauses::write(&write, &chunk.pauses, &mut state.pauses, &mut throttle)?;
         units::write(&write, &chunk.units, &mut state.units, &mut throttle)?;
         records::write(&write, &chunk.records, &mut state.records, &mut throttle)?;
         limits::write(&write, &chunk.limits, &mut state.limits, &mut throttle)?;
+        due_payments::write(&write, &chunk.due_payments, &mut state.due_payments, &mut throttle)?;
         let active = (&*chunk.opened, &*chunk.moved, &*chunk.ended);
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
@@ -375,7 +380,7 @@ pub(crate) fn load_items_and_pauses(
     pause: impl FnMut(&str),
 ) -> Result<(), IndexError> {
     check_totals("items", load_items(db, keys, item)?, state.items)?;
-    check_totals("pauses", load_pauses(db, pause)?, state.pauses)
+    check_totals("pauses", pauses::load(db, pause)?, state.pauses)
 }
 
 pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
@@ -407,6 +412,7 @@ pub(crate) fn read_state(db: &Connection) -> Result<IndexState, IndexError> {
         &mut state.records,
         &mut state.limits.limits,
         &mut state.limits.counters,
+        &mut state.due_payments,
         &mut active.segments,
         &mut active.ended,
     ] {
@@ -434,6 +440,7 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         units,
         records,
         limits,
+        due_payments,
         active,
     } = state;
     let mut data = Vec::new();
@@ -442,9 +449,18 @@ fn write_state(db: &Connection, state: IndexState) -> rusqlite::Result<()> {
         codec::put_u64(&mut data, number);
     }
     data.extend(term_hash_key.to_be_bytes());
-    for TableTotals { rows, sums } in
-        [items, pauses, closed, units, records, limits.limits, limits.counters, active.segments, active.ended]
-    {
+    for TableTotals { rows, sums } in [
+        items,
+        pauses,
+        closed,
+        units,
+        records,
+        limits.limits,
+        limits.counters,
+        due_payments,
+        active.segments,
+        active.ended,
+    ] {
         codec::put_u64(&mut data, rows);
         codec::put_u64(&mut data, sums);
     }
@@ -542,42 +558,6 @@ fn load_items(
             settings = Arc::clone(&item.settings);
         }
         each(item);
-        totals.replace(None, Some(sum));
-    }
-    Ok(totals)
-}
-
-fn write_pauses(
-    db: &Connection,
-    pauses: &[(String, bool)],
-    totals: &mut TableTotals,
-    throttle: &mut WriteThrottle,
-) -> rusqlite::Result<()> {
-    for (scope, paused) in pauses {
-        throttle.yield_point()?;
-        let before = db
-            .query_row("DELETE FROM pauses WHERE scope = ?1 RETURNING sum", [scope], |row| row.get(0))
-            .optional()?;
-        totals.replace(before, None);
-        if *paused {
-            let sum = row_sum(scope.as_bytes(), &[]);
-            db.execute("INSERT INTO pauses (scope, sum) VALUES (?1, ?2)", params![scope, sum])?;
-            totals.replace(None, Some(sum));
-        }
-    }
-    Ok(())
-}
-
-fn load_pauses(db: &Connection, mut each: impl FnMut(&str)) -> Result<TableTotals, IndexError> {
-    let mut totals = TableTotals::default();
-    let mut statement = db.prepare("SELECT scope, sum FROM pauses")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (scope, sum): (String, u32) = (row.get(0)?, row.get(1)?);
-        if row_sum(scope.as_bytes(), &[]) != sum {
-            return Err(IndexError::Damaged(format!("the checksum of pause {scope:?} does not fit")));
-        }
-        each(&scope);
         totals.replace(None, Some(sum));
     }
     Ok(totals)

@@ -300,6 +300,9 @@ fn load(
     )?;
     let counters = crate::index::limits::counters(&limits, sold, &active);
     memory.put_limits(limits, counters);
+    crate::index::due_payments::load(&index.db, index.state.due_payments, |id, due| {
+        memory.due_payments.set(id, Some(due));
+    })?;
     for scope in pauses {
         memory.put_pause((scope != PAUSE_EVERYTHING).then_some(scope.as_str()), true);
     }

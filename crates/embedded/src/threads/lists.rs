@@ -57,6 +57,7 @@ impl ListReader {
             | Query::Items(_)
             | Query::ItemPage(_)
             | Query::Pauses
+            | Query::DuePayments { .. }
             | Query::Units(_)
             | Query::Unit { .. }
             | Query::SeatMap { .. }

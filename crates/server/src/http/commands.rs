@@ -8,7 +8,9 @@ use stockhold_api::decode::{self, Keyed};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_api::routes::{RequiredScope, RouteId};
-use stockhold_domain::{Basket, Command, CommandKind, Envelope, IdempotencyKey, Origin, Outcome, bucket_of};
+use stockhold_domain::{
+    Basket, Command, CommandKind, Envelope, IdempotencyKey, Origin, Outcome, Reply as StoreReply, bucket_of,
+};
 use stockhold_service::{Caller, HoldTokenKey, MissingPermission, PrincipalKind, Scope};
 use stockhold_store::{Answer, Failure, Request, digest};
 
@@ -59,6 +61,13 @@ impl Worker {
             Err(failure) => Err(failure),
         };
         self.metrics.command(kind, outcome.as_ref());
+        // The payment of a reserve goes on now, and not at the next look.
+        if let Ok(Outcome::Done(StoreReply::Reservation(hold))) = &outcome
+            && kind == CommandKind::Reserve
+            && hold.payment_due_at().is_some()
+        {
+            self.checkout.wake(hold.id);
+        }
         outcome.map_err(|failure| RequestError::from_store(&failure))
     }
 
@@ -186,7 +195,7 @@ pub(super) fn origin(RequestContext { head, request_id, caller, .. }: RequestCon
 }
 
 /// An idempotency key of the caller. Keys of different principals and of different kinds of commands never collide.
-fn key_use(caller: &Caller, command: &Command, key: &str) -> IdempotencyKey {
+pub(super) fn key_use(caller: &Caller, command: &Command, key: &str) -> IdempotencyKey {
     IdempotencyKey {
         hash: digest::key_hash(caller.principal.actor.as_str(), command.kind().name(), key),
         fingerprint: digest::fingerprint(command),
@@ -218,6 +227,9 @@ fn scope_of(kind: CommandKind) -> Option<Scope> {
         CommandKind::Merge => RouteId::Merge,
         CommandKind::OpenPayment => RouteId::OpenPayment,
         CommandKind::ClosePayment => RouteId::ClosePayment,
+        CommandKind::StartCheckout => RouteId::StartCheckout,
+        CommandKind::AdvancePayment => RouteId::CancelCheckout,
+        CommandKind::Refund => RouteId::Refund,
         CommandKind::Fulfil => RouteId::Fulfil,
         CommandKind::Return => RouteId::ReturnUnits,
         CommandKind::SetStock => RouteId::SetStock,
@@ -256,6 +268,7 @@ fn first_bucket(command: &Command) -> u16 {
         Command::Reserve(reserve) => of_first(&reserve.basket),
         Command::Split(split) => of_first(&split.lines),
         Command::Confirm(confirm) => confirm.id.bucket(),
+        Command::AdvancePayment(advance) => advance.id.bucket(),
         _ => 0,
     }
 }

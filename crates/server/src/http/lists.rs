@@ -7,6 +7,7 @@ use super::reply;
 use super::request_error::RequestError;
 use super::restrict::{check_item, check_location, shows_holders};
 use super::worker::{HandlerResult, RequestContext, Worker};
+use stockhold_api::EventType;
 use stockhold_api::cursor;
 use stockhold_api::decode::{AvailabilityQuery, QuoteQuery};
 use stockhold_api::encode::{self, List};
@@ -269,7 +270,8 @@ impl Worker {
             }
             _ => return Err(RequestError::wrong_answer()),
         };
-        self.history_page(&rows)
+        let shown: Vec<_> = rows.into_iter().filter(|row| EventType::of(&row.event).is_some()).collect();
+        self.history_page(&shown)
     }
 
     pub(super) async fn unit_history(

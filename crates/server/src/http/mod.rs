@@ -5,6 +5,7 @@ mod limits;
 mod memory_budget;
 
 mod body;
+mod checkout_routes;
 mod closing;
 mod fast_path;
 mod general_path;
@@ -69,6 +70,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use stockhold_checkout::CheckoutRunner;
 use stockhold_domain::HoldLimits;
 use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
@@ -116,6 +118,8 @@ pub(crate) struct Services {
     pub(crate) gate: Option<Arc<GateStore>>,
     /// Delivers events to other systems.
     pub(crate) relay: Arc<Relay>,
+    /// Takes payments.
+    pub(crate) checkout: Arc<CheckoutRunner>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) access: Arc<Access>,
     pub(crate) rules: Arc<HoldLimits>,
@@ -267,6 +271,7 @@ async fn work(
         store: shared.services.store,
         gate: shared.services.gate,
         relay: shared.services.relay,
+        checkout: shared.services.checkout,
         pending_replies,
         ids: RefCell::new(ids),
         clock: shared.services.clock,

@@ -228,6 +228,11 @@ pub(super) fn seat_map(map: &SeatMap, known: Option<&[u8]>, budget: Option<Budge
     Reply { headers: vec![("etag", etag.into())], budget, ..reply }
 }
 
+/// 200 and JSON of this version.
+pub(super) fn with_etag(version: u64, write: impl FnOnce(&mut Vec<u8>)) -> Reply {
+    Reply { headers: vec![("etag", encode::etag(version).into())], ..json(write) }
+}
+
 /// 200 and the JSON that `write` writes.
 pub(super) fn json(write: impl FnOnce(&mut Vec<u8>)) -> Reply {
     let mut body = Vec::with_capacity(BODY_ROOM);

@@ -22,6 +22,8 @@ pub(super) struct RequestHead<'a> {
     pub(super) origin: SingleHeader<'a>,
     pub(super) last_event_id: SingleHeader<'a>,
     pub(super) authorization: SingleHeader<'a>,
+    /// The signature of a webhook of a payment provider.
+    pub(super) provider_signature: SingleHeader<'a>,
     /// The caller's address, behind trusted proxies. Only tests have none.
     pub(super) client: Option<IpAddr>,
     /// The profile that the connection's listener serves alone; `None` on the API's listener.
@@ -89,6 +91,8 @@ impl<'a> RequestHead<'a> {
             self.last_event_id.add(value);
         } else if name.eq_ignore_ascii_case("authorization") {
             self.authorization.add(value);
+        } else if name.eq_ignore_ascii_case("stripe-signature") {
+            self.provider_signature.add(value);
         } else if name.eq_ignore_ascii_case("access-control-request-method") {
             self.is_preflight = self.method == "OPTIONS";
         }

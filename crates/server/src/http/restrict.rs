@@ -37,6 +37,15 @@ impl Worker {
         if command.overrides_limits() && !principal.may(AccessScope::LimitsOverride) {
             return Err(Problem::not_permitted(MissingPermission::Scope(AccessScope::LimitsOverride)).into());
         }
+        if let Command::Reserve(reserve) = &command
+            && let Some(checkout) = &reserve.checkout
+        {
+            if !principal.may(AccessScope::CheckoutWrite) {
+                let missing = MissingPermission::Scope(AccessScope::CheckoutWrite);
+                return Err(Problem::not_permitted(missing).into());
+            }
+            self.check_provider(&checkout.terms.provider, "/auto_checkout/payment_method/provider")?;
+        }
         let restrictions = &principal.restrictions;
         if restrictions.is_none() {
             return Ok(command);
@@ -70,6 +79,9 @@ impl Worker {
             | Command::Split(_)
             | Command::OpenPayment(_)
             | Command::ClosePayment(_)
+            | Command::StartCheckout(_)
+            | Command::AdvancePayment(_)
+            | Command::Refund(_)
             | Command::Fulfil(_)
             | Command::Return(_)
             | Command::Sweep

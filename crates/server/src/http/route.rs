@@ -109,6 +109,9 @@ fn on_reservation(method: &str, tail: &str) -> Result<RouteId, RouteError> {
         ("transfer", _) => (RouteId::Transfer, "POST"),
         ("split", _) => (RouteId::Split, "POST"),
         ("merge", _) => (RouteId::Merge, "POST"),
+        ("checkout", "GET" | "HEAD") => return Ok(RouteId::GetCheckout),
+        ("checkout", _) => (RouteId::StartCheckout, "GET, HEAD, POST"),
+        ("refund", _) => (RouteId::Refund, "POST"),
         ("fulfil", _) => (RouteId::Fulfil, "POST"),
         ("return", _) => (RouteId::ReturnUnits, "POST"),
         _ => return Err(RouteError::UnknownPath),
@@ -159,6 +162,22 @@ fn on_sink(method: &str, name: &str, tail: &str) -> Result<RouteId, RouteError> 
         _ => return Err(RouteError::UnknownPath),
     };
     if method == allowed { Ok(id) } else { Err(RouteError::WrongMethod(allowed)) }
+}
+
+/// The route of the API keys, or of one of them.
+fn on_key(method: &str, id: &str, tail: &str) -> Result<RouteId, RouteError> {
+    let is_get = matches!(method, "GET" | "HEAD");
+    match (id, tail, method) {
+        ("", "", "POST") => Ok(RouteId::CreateKey),
+        ("", "", _) if is_get => Ok(RouteId::ListKeys),
+        ("", "", _) => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+        (_, "", "DELETE") => Ok(RouteId::RevokeKey),
+        (_, "", _) if is_get => Ok(RouteId::GetKey),
+        (_, "", _) => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
+        (_, "roll", "POST") => Ok(RouteId::RollKey),
+        (_, "roll", _) => Err(RouteError::WrongMethod("POST")),
+        _ => Err(RouteError::UnknownPath),
+    }
 }
 
 /// The route of the webhook endpoints, or of one of them.
@@ -214,6 +233,13 @@ fn match_segments<'a>(
             (found, [id, ""])
         }
         ["v1", "reservations", id, tail, "", ""] => (on_reservation(method, tail), [id, ""]),
+        ["v1", "reservations", id, "checkout", "cancel", ""] => (post(RouteId::CancelCheckout), [id, ""]),
+        ["v1", "reservations", id, "refund", "retry", ""] => (post(RouteId::RetryRefund), [id, ""]),
+        ["v1", "orders", "", "", "", ""] => (get(RouteId::ListOrders), ["", ""]),
+        ["v1", "orders", id, "", "", ""] => (get(RouteId::GetOrder), [id, ""]),
+        ["v1", "providers", provider, "webhook", "", ""] if !provider.is_empty() => {
+            (post(RouteId::ProviderWebhook), [provider, ""])
+        }
         ["v1", "prices", "quote", "", "", ""] => (post(RouteId::QuotePrices), ["", ""]),
         ["v1", "availability", "", "", "", ""] => (post(RouteId::GetAvailabilities), ["", ""]),
         ["v1", "inventory", "", "", "", ""] => (get(RouteId::ListItems), ["", ""]),
@@ -262,23 +288,7 @@ fn match_segments<'a>(
         ["storefront", tail, first, second, "", ""] => {
             return on_profile(Profile::Storefront, method, [tail, first, second]);
         }
-        ["v1", "keys", "", "", "", ""] => {
-            let found = match method {
-                "POST" => Ok(RouteId::CreateKey),
-                _ if is_get => Ok(RouteId::ListKeys),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
-            };
-            (found, ["", ""])
-        }
-        ["v1", "keys", id, "", "", ""] => {
-            let found = match method {
-                "DELETE" => Ok(RouteId::RevokeKey),
-                _ if is_get => Ok(RouteId::GetKey),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, DELETE")),
-            };
-            (found, [id, ""])
-        }
-        ["v1", "keys", id, "roll", "", ""] => (post(RouteId::RollKey), [id, ""]),
+        ["v1", "keys", id, tail, "", ""] => (on_key(method, id, tail), [id, ""]),
         ["openapi.json", "", "", "", "", ""] => (get(RouteId::GetOpenApi), ["", ""]),
         ["docs", "", "", "", "", ""] => (get(RouteId::GetDocs), ["", ""]),
         ["problems", reason, "", "", "", ""] if !reason.is_empty() => {

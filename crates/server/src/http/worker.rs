@@ -27,6 +27,7 @@ use stockhold_api::decode::{self, Invalid, Keyed, Match};
 use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::profiles::{Shape, hub, storefront};
 use stockhold_api::routes::{Preconditions, RequiredScope, RouteId};
+use stockhold_checkout::CheckoutRunner;
 use stockhold_domain::{Command, EventId, HoldLimits, Instant, RequestId};
 use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
@@ -46,6 +47,8 @@ pub(super) struct Worker {
     pub(super) gate: Option<Arc<GateStore>>,
     /// Delivers events to other systems.
     pub(super) relay: Arc<Relay>,
+    /// Takes payments.
+    pub(super) checkout: Arc<CheckoutRunner>,
     pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
     pub(super) clock: Arc<dyn Clock>,
@@ -264,6 +267,21 @@ impl Worker {
                 self.keyed(context, Keyed { command, key: None, hold_token: false }, ResponseKind::Nothing)
                     .await
             }
+            RouteId::StartCheckout => {
+                let keyed = decode::start_checkout(id, query, head.if_match.value(IF_MATCH)?, body)?;
+                Box::pin(self.start_checkout(context, keyed)).await
+            }
+            RouteId::GetCheckout => Box::pin(self.checkout(context, decode::reservation(id, query)?)).await,
+            RouteId::CancelCheckout => {
+                Box::pin(self.advance_payment(context, decode::cancel_checkout(id, query)?)).await
+            }
+            RouteId::Refund => Box::pin(self.refund(context, decode::refund(id, query, body)?)).await,
+            RouteId::RetryRefund => {
+                Box::pin(self.advance_payment(context, decode::retry_refund(id, query)?)).await
+            }
+            RouteId::ListOrders => Box::pin(self.orders(context, decode::orders(query)?)).await,
+            RouteId::GetOrder => Box::pin(self.order(context, decode::order(name, query)?)).await,
+            RouteId::ProviderWebhook => Box::pin(self.provider_webhook(context, name, body)).await,
             RouteId::Fulfil => {
                 self.keyed(context, decode::fulfil(id, query, body)?, ResponseKind::Reservation).await
             }

@@ -25,6 +25,22 @@ fn a_sale_with_a_kill_balances() {
 }
 
 #[test]
+fn a_sale_with_payments_and_kills_has_the_money_where_the_goods_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = stockhold(dir.path())
+        .args(["demo", "--checkout", "--buyers", "200", "--units", "40", "--seed", "5"])
+        .env("TMPDIR", dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let story = text(&output.stdout);
+    assert_eq!(story.matches("kill -9").count(), 3, "{story}");
+    assert_eq!(story.matches(" ok    ").count(), 6, "{story}");
+    assert!(story.contains("of 40 units 40 are sold and 0 held"), "{story}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_hall_sells_out_and_its_seat_map_fills() {
     let dir = tempfile::tempdir().unwrap();
     let output = stockhold(dir.path())

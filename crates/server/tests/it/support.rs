@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -251,7 +251,9 @@ pub(crate) fn free_port() -> u16 {
     let begin = u16::try_from(std::process::id().wrapping_mul(7_919) % u32::from(PORTS)).unwrap();
     wait_for("a free port", || {
         let port = FIRST_PORT + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
-        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok().then_some(port)
+        // A bind would tell as well. But a child that another test starts at this moment would hold the bound socket until it executes
+        // its program, and the server that gets the port could not bind it.
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err().then_some(port)
     })
 }
 

@@ -3,8 +3,8 @@
 use super::Checker;
 use crate::counters::{Count, Counters};
 use stockhold_domain::{
-    Command, CommandKind, Disposition, Event, Hold, HoldChange, ItemKey, Limit, Line, Outcome, PaymentState,
-    Rejection, Reply, Transition,
+    ChargeState, Command, CommandKind, Disposition, Event, Hold, HoldChange, ItemKey, Limit, Line, Outcome,
+    PaymentState, Rejection, Reply, Transition,
 };
 use stockhold_store::model::NaiveState;
 
@@ -60,6 +60,15 @@ impl Checker {
                 counters.more(Count::GracePastCap, (hold.expires_at > cap).into());
                 Count::PaymentClosed
             }
+            HoldChange::PaymentAdvanced { state_changed, .. } => {
+                match hold.charge().map(|charge| charge.state).filter(|_| *state_changed) {
+                    Some(ChargeState::Captured) => Count::ChargeCaptured,
+                    Some(ChargeState::Voided) => Count::ChargeVoided,
+                    Some(ChargeState::Refunding) => Count::ChargeRefunding,
+                    Some(ChargeState::Refunded) => Count::ChargeRefunded,
+                    _ => Count::ChargeAdvanced,
+                }
+            }
             HoldChange::Expired => {
                 let lapsed = hold.details().payment.as_ref();
                 let lapsed = lapsed.is_some_and(|payment| payment.state == PaymentState::Lapsed);
@@ -105,6 +114,7 @@ fn units(change: &HoldChange) -> Count {
         | HoldChange::Extended
         | HoldChange::Transferred { .. }
         | HoldChange::PaymentOpened { .. }
+        | HoldChange::PaymentAdvanced { .. }
         | HoldChange::PaymentClosed { .. } => Count::UnitsLetGo,
     }
 }

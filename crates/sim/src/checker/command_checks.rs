@@ -5,7 +5,7 @@ use super::{Checked, broken};
 use std::collections::BTreeMap;
 use stockhold_domain::{
     Command, Disposition, Envelope, Event, EventId, Hold, HoldChange, ItemKey, Label, LineChange, MovedUnits,
-    Outcome, Return, SetUnitPool, StockChange, Transition,
+    Outcome, Refund, RefundSelection, Return, SaleSelection, SetUnitPool, StockChange, Transition,
 };
 
 /// The quantity of each item that moves, and the units with their versions.
@@ -37,6 +37,13 @@ pub(super) fn check(envelope: &Envelope, outcome: &Outcome, own: &[Event]) -> Ch
         return broken("S7", format!("{command:?} was not done and made {effect:?}"));
     }
     match (command, effect) {
+        (Command::Reserve(reserve), [created, payment @ ..]) if reserve.checkout.is_some() => {
+            let of_one = |hold: &Hold| payment.iter().all(|event| is_of(event, hold.id));
+            let is_right = is_effect(command, created)
+                && change(created).is_some_and(|(_, hold)| of_one(hold))
+                && begins_payment(payment);
+            if is_right { Ok(()) } else { broken("S12", format!("{command:?} made {effect:?}")) }
+        }
         (Command::Split(split), [left, part]) if is_of(left, split.id) => split_apart(left, part),
         (Command::Merge(merge), [sources @ .., target]) if is_of(target, merge.id) => {
             merged(&merge.from, sources, target)
@@ -46,6 +53,22 @@ pub(super) fn check(envelope: &Envelope, outcome: &Outcome, own: &[Event]) -> Ch
         }
         (Command::Return(command), [returned, losses @ ..]) if is_of(returned, command.id) => {
             written_off(command, returned, losses)
+        }
+        (Command::AdvancePayment(advance), [replaced, created, confirmed, paid])
+            if is_of(replaced, advance.id) && is_payment_step(paid) =>
+        {
+            reacquired(replaced, created, confirmed)
+        }
+        (Command::StartCheckout(_) | Command::AdvancePayment(_), events) if is_payment(command, events) => {
+            Ok(())
+        }
+        (Command::Refund(refund), [paid]) if is_of(paid, refund.id) && is_payment_step(paid) => Ok(()),
+        (Command::Refund(refund), [returned, losses @ ..]) if is_of(returned, refund.id) => {
+            let losses = match losses {
+                [losses @ .., paid] if is_of(paid, refund.id) && is_payment_step(paid) => losses,
+                losses => losses,
+            };
+            written_off(&return_of(refund), returned, losses)
         }
         // The time of a pool may have come when it is set.
         (Command::SetPool(set), [one, released @ ..])
@@ -71,6 +94,45 @@ pub(super) fn check(envelope: &Envelope, outcome: &Outcome, own: &[Event]) -> Ch
         (command, [one]) if is_effect(command, one) => Ok(()),
         _ => broken("S12", format!("{command:?} made {effect:?}")),
     }
+}
+
+fn is_payment_step(event: &Event) -> bool {
+    matches!(change(event), Some((HoldChange::PaymentAdvanced { .. }, _)))
+}
+
+/// Whether these events begin a payment. What costs nothing is confirmed at once.
+fn begins_payment(events: &[Event]) -> bool {
+    let kinds: Vec<&HoldChange> = events.iter().filter_map(|event| Some(change(event)?.0)).collect();
+    let begins = matches!(
+        *kinds,
+        [HoldChange::PaymentOpened { .. }] | [HoldChange::PaymentOpened { .. }, HoldChange::Confirmed]
+    );
+    begins && kinds.len() == events.len()
+}
+
+/// Whether these events of one reservation may come of a checkout or of a report about its payment.
+fn is_payment(command: &Command, events: &[Event]) -> bool {
+    let kinds: Vec<&HoldChange> = events.iter().filter_map(|event| Some(change(event)?.0)).collect();
+    let fits = match command {
+        Command::StartCheckout(_) => begins_payment(events),
+        _ => matches!(
+            *kinds,
+            [HoldChange::PaymentAdvanced { .. } | HoldChange::PaymentClosed { .. }]
+                | [HoldChange::PaymentAdvanced { .. }, HoldChange::Confirmed | HoldChange::Returned { .. }]
+                | [HoldChange::PaymentClosed { .. }, HoldChange::Cancelled]
+        ),
+    };
+    fits && kinds.len() == events.len()
+        && command.reservation().is_some_and(|id| events.iter().all(|event| is_of(event, id)))
+}
+
+/// The return that a refund of units includes.
+fn return_of(refund: &Refund) -> Return {
+    let (selection, disposition) = match &refund.selection {
+        RefundSelection::Lines { selection, disposition } => (selection.clone(), *disposition),
+        RefundSelection::Rest | RefundSelection::Amount(_) => (SaleSelection::All, Disposition::Restock),
+    };
+    Return { id: refund.id, selection, from: None, disposition, reason: refund.reason.clone() }
 }
 
 /// The item of the event, if a pool was released by it, or a released pool lost free units.

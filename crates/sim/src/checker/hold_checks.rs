@@ -1,7 +1,7 @@
 //! Checks the events of one reservation: its status, its version, its deadline, its terms, its payment and its relations
 //! to other reservations.
 
-use super::{Checked, broken, line_checks};
+use super::{Checked, broken, charge_checks, line_checks};
 use std::collections::BTreeSet;
 use stockhold_domain::{
     Event, Hold, HoldChange, HoldDetails, HoldTerms, Instant, ItemKey, Label, Line, LineChange,
@@ -40,7 +40,12 @@ pub(super) fn check_new(state: &NaiveState, event: &Event, change: &HoldChange, 
             if hold.expires_at > hold.terms.max_expires_at {
                 return wrong("S9", "it is past its cap");
             }
-            let expected = HoldDetails { replaces: details.replaces, ..HoldDetails::default() };
+            // Late money brings its payment with it.
+            let payment = details.payment.clone().filter(|payment| {
+                let came = |charge: &stockhold_domain::Charge| charge.awaits_capture() || charge.captured > 0;
+                details.replaces.is_some() && payment.charge.as_deref().is_some_and(came)
+            });
+            let expected = HoldDetails { replaces: details.replaces, payment, ..HoldDetails::default() };
             if *details != expected {
                 return wrong("S12", "it has a payment or relations");
             }
@@ -109,6 +114,7 @@ impl HoldTransition<'_> {
         self.check_details()?;
         self.check_closing()?;
         self.check_effect()?;
+        charge_checks::check(self)?;
         line_checks::check(self)
     }
 
@@ -231,7 +237,9 @@ impl HoldTransition<'_> {
                 let Some(window) = self.after.open_payment() else {
                     return self.broken("S3", "no window is open");
                 };
-                let same = open.is_some_and(|open| open.id == window.id && open.until < window.until);
+                let same = open.is_some_and(|open| {
+                    open.id == window.id && open.until < window.until && open.charge.is_none()
+                });
                 if *prolonged != open.is_some() || (*prolonged && !same) {
                     return self.broken("S3", "another window was open, or it was not prolonged");
                 }
@@ -244,7 +252,10 @@ impl HoldTransition<'_> {
                 Ok(())
             }
             HoldChange::PaymentClosed { .. } if open.is_none() => self.broken("S3", "no window was open"),
-            HoldChange::PaymentClosed { .. } | HoldChange::Confirmed | HoldChange::Expired => Ok(()),
+            HoldChange::PaymentClosed { .. }
+            | HoldChange::PaymentAdvanced { .. }
+            | HoldChange::Confirmed
+            | HoldChange::Expired => Ok(()),
             _ if open.is_some() => self.broken("S3", "its payment is under way"),
             _ => Ok(()),
         }
@@ -290,6 +301,12 @@ impl HoldTransition<'_> {
             HoldChange::Confirmed if self.before.open_payment().is_some() => {
                 end_payment(&mut expected, PaymentState::Completed);
             }
+            // Money that came late is confirmed with the payment that it came by.
+            HoldChange::Confirmed
+                if self
+                    .before
+                    .charge()
+                    .is_some_and(|charge| charge.due_at.is_some() || charge.captured > 0) => {}
             HoldChange::Confirmed => {
                 // A sale without a window has the payment that the confirm names, if it names one. It has no payment that was
                 // declined before.
@@ -299,9 +316,19 @@ impl HoldTransition<'_> {
                     state: PaymentState::Closed,
                     until,
                     deadline_before,
+                    charge: None,
                 });
             }
             _ => {}
+        }
+        // What changes of a charge is checked apart.
+        if let (Some(expected), Some(after)) = (&mut expected.payment, &after.payment) {
+            expected.charge.clone_from(&after.charge);
+        }
+        if after.authorizations >= expected.authorizations
+            && after.authorizations - expected.authorizations <= 1
+        {
+            expected.authorizations = after.authorizations;
         }
         if *after == expected { Ok(()) } else { self.broken("S12", "its payment or its relations changed") }
     }
@@ -359,6 +386,7 @@ fn statuses(change: &HoldChange) -> Option<(Status, Status)> {
         | HoldChange::Extended
         | HoldChange::PaymentOpened { .. }
         | HoldChange::PaymentClosed { .. } => (Active, Active),
+        HoldChange::PaymentAdvanced { status, .. } => (*status, *status),
         HoldChange::Confirmed => (Active, Confirmed),
         HoldChange::Cancelled | HoldChange::MergedAway => (Active, Cancelled),
         HoldChange::Expired => (Active, Expired),

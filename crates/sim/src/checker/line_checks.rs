@@ -34,6 +34,7 @@ pub(super) fn check(transition: &HoldTransition<'_>) -> Checked {
         | HoldChange::Extended
         | HoldChange::PaymentOpened { .. }
         | HoldChange::PaymentClosed { .. }
+        | HoldChange::PaymentAdvanced { .. }
         | HoldChange::Confirmed
         | HoldChange::Cancelled
         | HoldChange::Expired
@@ -70,11 +71,11 @@ pub(super) fn check(transition: &HoldTransition<'_>) -> Checked {
     }
 }
 
-/// A line without what limits count of it. Units that come back leave a pool that was released: the model says which, so pools of units
+/// A line without what limits count of it, and without what was refunded for it, which is checked with the payment. Units that come back leave a pool that was released: the model says which, so pools of units
 /// are left out.
 fn uncounted(line: &Line) -> Line {
     let line = with_units(line, |_, unit| unit.pool = None);
-    let details = LineDetails { counted: Vec::new(), ..line.details().clone() };
+    let details = LineDetails { counted: Vec::new(), refunded: 0, ..line.details().clone() };
     Line { details: (details != LineDetails::default()).then(|| details.into()), ..line }
 }
 

@@ -10,6 +10,7 @@ mod commits;
 mod recovered;
 
 mod backorder_checks;
+mod charge_checks;
 mod command_checks;
 mod counter_checks;
 mod event_checks;

@@ -4,9 +4,10 @@
 use super::World;
 use super::aim_limits::{aim_customer, aim_override, aim_reserve};
 use stockhold_domain::{
-    Amend, Basket, ClosePayment, Command, Confirm, Hold, IfExpired, Label, Line, Merge, OpenPayment, Patch,
-    Precondition, RequestedLine, ReservationId, ReturnFrom, SaleSelection, SetStock, ShelfCount, Split,
-    Status, UnitSelection,
+    Amend, Basket, ChargeState, ClosePayment, Command, Confirm, Hold, IfExpired, Label, Line, Merge,
+    OpenPayment, Patch, PaymentStep, Precondition, ProviderRef, ProviderReport, RefundSelection,
+    RequestedLine, ReservationId, ReturnFrom, SaleSelection, SetStock, ShelfCount, Split, Status,
+    UnitSelection,
 };
 use stockhold_store::conformance::Random;
 use stockhold_store::conformance::maker::{label, seconds};
@@ -44,6 +45,32 @@ impl World {
             Command::Merge(merge) => self.aim_merge(merge, random),
             Command::OpenPayment(open) => self.aim_window(open, random),
             Command::ClosePayment(close) => self.aim_close(close, random),
+            Command::StartCheckout(start) => {
+                self.aim_at_active(&mut start.id, start.expected.as_mut(), random);
+                start.request.window = start.request.window.map(|_| seconds(random.pick(&WINDOWS)));
+            }
+            Command::AdvancePayment(advance) => {
+                if let Some(hold) =
+                    self.newest(random, |hold| hold.charge().is_some_and(|one| one.due_at.is_some()))
+                {
+                    advance.id = hold.id;
+                    if let PaymentStep::Reported { version, report, .. } = &mut advance.step {
+                        *version = hold.version;
+                        aim_report(report, hold, random);
+                    }
+                }
+            }
+            Command::Refund(refund) => {
+                let fits = |hold: &Hold| {
+                    hold.status == Status::Confirmed && hold.charge().is_some_and(|one| one.captured > 0)
+                };
+                if let Some(hold) = self.newest(random, fits) {
+                    refund.id = hold.id;
+                    if let RefundSelection::Lines { selection, .. } = &mut refund.selection {
+                        select(selection, hold, random);
+                    }
+                }
+            }
             Command::Fulfil(fulfil) => {
                 let is_left = |line: &Line| line.quantity > line.returned + line.fulfilled;
                 if let Some(hold) = self.sold(random, is_left) {
@@ -235,6 +262,21 @@ impl World {
         };
         set.shelf = Some(ShelfCount { on_hand, fulfilled_seen });
     }
+}
+
+/// Most reports about a payment bring it on.
+fn aim_report(report: &mut ProviderReport, hold: &Hold, random: &mut Random) {
+    let Some(charge) = hold.charge().filter(|_| random.one_in(2)) else { return };
+    let Some(provider_ref) = ProviderRef::new("pi_1") else { return };
+    let captured = ProviderReport::Captured { provider_ref: provider_ref.clone(), amount: charge.amount };
+    *report = match charge.state {
+        ChargeState::Voiding if random.one_in(2) => ProviderReport::Cancelled,
+        ChargeState::Refunding => ProviderReport::Refunded,
+        ChargeState::Pending | ChargeState::Voiding if random.one_in(2) => {
+            ProviderReport::Authorized { provider_ref }
+        }
+        _ => captured,
+    };
 }
 
 /// Half of the expected versions are the one that the reservation has.

@@ -11,8 +11,8 @@ const RARE_CAUGHT_WITHIN: u64 = 40;
 /// Histories that found an error. In the first, a partial amend names a line that gets nothing and changes nothing, and
 /// it was an event all the same. In the second, a merge cut a deadline after a closed payment window to an instant in the
 /// past. In the third, a key that could have been forgotten answers that its item was deleted since, and the checker
-/// thought that the command was executed again.
-const FOUND: [u64; 3] = [132, 245, 1_007_299];
+/// thought that the command was executed again. In the fourth, a report about a payment came with a key, and was remembered for it.
+const FOUND: [u64; 4] = [132, 245, 1_007_299, 116];
 
 #[test]
 fn histories_keep_every_invariant() {

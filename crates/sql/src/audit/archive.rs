@@ -163,7 +163,11 @@ async fn ended<S: AuditSession>(
     }
     let lock_set = LockSet { holds: last.keys().copied().collect(), ..LockSet::default() };
     let holds = session.read(&lock_set).await?.holds;
-    let over = |hold: &Hold| hold.status != Status::Active && last.get(&hold.id) == Some(&hold.last_event);
+    let over = |hold: &Hold| {
+        hold.status != Status::Active
+            && last.get(&hold.id) == Some(&hold.last_event)
+            && !hold.has_unsettled_payment()
+    };
     Ok(holds.into_iter().filter(over).map(|hold| (hold.id, hold)).collect())
 }
 

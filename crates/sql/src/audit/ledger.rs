@@ -336,6 +336,7 @@ fn moved_units(change: &HoldChange, line: &Line, number: usize) -> i64 {
         | HoldChange::Extended
         | HoldChange::PaymentOpened { .. }
         | HoldChange::PaymentClosed { .. }
+        | HoldChange::PaymentAdvanced { .. }
         | HoldChange::Replaced => 0,
     }
 }

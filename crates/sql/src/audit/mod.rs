@@ -162,6 +162,11 @@ pub(crate) trait AuditSession: Session {
         rows: &[CountedHoldRow<'_>],
     ) -> impl Future<Output = Result<Vec<(CounterKey, Deadline)>, DbError>> + Send;
 
+    /// When each payment is due.
+    fn due_payment_rows(
+        &mut self,
+    ) -> impl Future<Output = Result<Vec<(ReservationId, Instant)>, DbError>> + Send;
+
     /// How many rows the queues of counters have in all.
     fn counted_hold_count(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
 

@@ -14,7 +14,9 @@ use crate::engine::{
 };
 use limits::CountedUnits;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Event, Hold, Item, KeyHash, KeyTarget, RecordKey, ReservationId, Status, Transition};
+use stockhold_domain::{
+    Event, Hold, Instant, Item, KeyHash, KeyTarget, RecordKey, ReservationId, Status, Transition,
+};
 use stockhold_store::ItemPageRequest;
 use stockhold_store::ledger::{KnownHold, hold_violations};
 
@@ -80,6 +82,7 @@ pub(crate) async fn verify_all<S: AuditSession>(
         matched: 0,
         counted: CountedUnits::default(),
         records: BTreeSet::new(),
+        due_payments: BTreeSet::new(),
     };
     verify_all.events(progress).await?;
     verify_all.items().await?;
@@ -90,6 +93,7 @@ pub(crate) async fn verify_all<S: AuditSession>(
     verify_all.releases().await?;
     verify_all.units().await?;
     verify_all.counters().await?;
+    verify_all.payments().await?;
     verify_all.records().await?;
     verify_all.keys(progress).await?;
     let Verifier { session, verdict, .. } = verify_all;
@@ -108,6 +112,8 @@ struct Verifier<'a, S> {
     counted: CountedUnits,
     /// The records that are there, deleted ones included.
     records: BTreeSet<RecordKey>,
+    /// When payments are due, by the reservations.
+    due_payments: BTreeSet<(ReservationId, Instant)>,
 }
 
 impl<S: AuditSession> Verifier<'_, S> {
@@ -355,10 +361,11 @@ impl<S: AuditSession> Verifier<'_, S> {
             returned = back;
             before = Some(KnownHold::of(after));
         }
+        let goes_on = hold.status == Status::Active || hold.has_unsettled_payment();
         match events.last().map(|(_, event)| &event.transition) {
             Some(Transition::Hold { hold: last, .. }) if last.without_removed_lines() == *hold => {}
-            // All of it has left, and it goes on: only an active one may.
-            None if gone > 0 && hold.status == Status::Active && self.opening.position > 0 => {}
+            // All of it has left, and it goes on.
+            None if gone > 0 && goes_on && self.opening.position > 0 => {}
             _ => self.find(format!("reservation {id} is not as its events left it")),
         }
     }
@@ -368,6 +375,7 @@ impl<S: AuditSession> Verifier<'_, S> {
         if let Some(count) = self.verdict.reservations.get_mut(number) {
             *count += 1;
         }
+        self.due_payments.extend(hold.payment_due_at().map(|due| (hold.id, due)));
         self.counted.add(hold, &self.ledger.limits);
         for line in &*hold.lines {
             let Some(account) = self.ledger.items.get_mut(&line.item) else { continue };
@@ -451,6 +459,16 @@ impl<S: AuditSession> Verifier<'_, S> {
             self.find(format!(
                 "the queue of deadlines has {all} lines, of which {lines} are of items that are there"
             ));
+        }
+        Ok(())
+    }
+
+    /// Every payment that is to be moved on is in the queue of payments, and no other.
+    async fn payments(&mut self) -> Result<(), DbError> {
+        let queued: BTreeSet<_> = self.session.due_payment_rows().await?.into_iter().collect();
+        let meant = core::mem::take(&mut self.due_payments);
+        for (id, _) in queued.symmetric_difference(&meant) {
+            self.find(format!("reservation {id}: the queue of payments has it wrongly"));
         }
         Ok(())
     }

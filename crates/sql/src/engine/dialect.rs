@@ -73,6 +73,13 @@ pub(crate) trait Session: Send + 'static {
     /// The locations that are paused, `""` for everything, in order.
     fn paused(&mut self) -> impl Future<Output = Result<Vec<String>, DbError>> + Send;
 
+    /// Reservations whose payment is due at an instant, the earliest first.
+    fn due_payments(
+        &mut self,
+        now: Instant,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<ReservationId>, DbError>> + Send;
+
     /// Records of a kind that are not deleted, in order of their ids: fewer than the limit only at the end.
     fn record_page(
         &mut self,
@@ -372,6 +379,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) relisted_holds: Vec<&'a Hold>,
     /// Reservations that were confirmed for an order, to be listed under it: in the order of their confirmation.
     pub(crate) new_orders: Vec<(ReservationId, &'a Label)>,
+    /// Reservations whose payment became due at another time, in order of their ids; `None`: not any more.
+    pub(crate) due_payments: Vec<(ReservationId, Option<Instant>)>,
     /// Lines to delete, before any is inserted.
     pub(crate) gone: Vec<LineRow<'a>>,
     /// Lines to update: only their quantity changed.

@@ -17,7 +17,7 @@ use core::fmt::Write;
 use mysql_async::Row;
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    CounterKey, Hold, ItemKey, KeyHash, Label, LimitCounter, Record, RecordKey, ReservationId,
+    CounterKey, Hold, Instant, ItemKey, KeyHash, Label, LimitCounter, Record, RecordKey, ReservationId,
 };
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\
@@ -401,6 +401,11 @@ impl AuditSession for MysqlConnection {
         script.add_rows(&COUNTED_HOLDS, rows, counted_hold);
         let found = self.script(&script).await?;
         found.iter().map(|row| Ok((rows::counter_key(row)?, rows::deadline(row, 3)?))).collect()
+    }
+
+    async fn due_payment_rows(&mut self) -> Result<Vec<(ReservationId, Instant)>, DbError> {
+        let found = self.all("SELECT id,due_at FROM stockhold_due_payments").await?;
+        found.iter().map(|row| Ok((rows::id(row, 0)?, rows::instant(row, 1)?))).collect()
     }
 
     async fn counted_hold_count(&mut self) -> Result<u64, DbError> {

@@ -90,6 +90,11 @@ impl Session for MysqlConnection {
         rows.iter().map(|row| rows::text(row, 0).map(str::to_owned)).collect()
     }
 
+    async fn due_payments(&mut self, now: Instant, limit: usize) -> Result<Vec<ReservationId>, DbError> {
+        let rows = self.rows(&statements::due_payments(now, limit)).await?;
+        rows.iter().map(|row| rows::id(row, 0)).collect()
+    }
+
     async fn record_page(
         &mut self,
         kind: RecordKind,

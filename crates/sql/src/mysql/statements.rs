@@ -145,6 +145,15 @@ pub(super) fn record_page(kind: RecordKind, after: Option<&Label>, limit: usize)
     text
 }
 
+/// Reservations whose payment is due.
+pub(super) fn due_payments(now: Instant, limit: usize) -> String {
+    format!(
+        "SELECT id FROM stockhold_due_payments FORCE INDEX (due_payments_by_time) WHERE due_at<={} \
+         ORDER BY due_at,id LIMIT {limit}",
+        now.micros()
+    )
+}
+
 /// All records behind one, in the order of their names.
 pub(super) fn record_rows(after: Option<&RecordKey>, limit: usize) -> String {
     let mut text = format!("SELECT {RECORD_COLUMNS} FROM stockhold_records FORCE INDEX (PRIMARY)");

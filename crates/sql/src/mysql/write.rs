@@ -126,6 +126,12 @@ const LINES: &str = "INSERT INTO stockhold_active_lines (location,sku,expires_at
 const COME: Bulk<Step> = write(LINES, "", None);
 /// The quantity always changes.
 const RESIZED: Bulk<Step> = write(LINES, " ON DUPLICATE KEY UPDATE quantity=VALUES(quantity)", Some(2));
+const DELETE_DUE_PAYMENTS: Bulk<Step> = write("DELETE FROM stockhold_due_payments WHERE id IN (", ")", None);
+const SET_DUE_PAYMENTS: Bulk<Step> = write(
+    "INSERT INTO stockhold_due_payments (id,due_at) VALUES ",
+    " ON DUPLICATE KEY UPDATE due_at=VALUES(due_at)",
+    None,
+);
 const PAUSES: Bulk<Step> = write(
     "INSERT INTO stockhold_pauses (location,paused) VALUES ",
     " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
@@ -263,6 +269,14 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
     script.add_rows(&GONE, &changes.gone, |text, one| line(text, one.item, (one.expires_at, one.id)));
     script.add_rows(&RESIZED, &changes.resized, queued);
     script.add_rows(&COME, &changes.come, queued);
+    let settled = changes.due_payments.iter().filter(|(_, due)| due.is_none());
+    script.add_rows(&DELETE_DUE_PAYMENTS, settled, |text, (of, _)| id(text, *of));
+    let due = changes.due_payments.iter().filter_map(|(id, due)| Some((*id, (*due)?)));
+    script.add_rows(&SET_DUE_PAYMENTS, due, |text, (of, due)| {
+        text.push('(');
+        id(text, of);
+        let _ = write!(text, ",{})", due.micros());
+    });
     script.add_rows(&PAUSES, &changes.pauses, |text, (location, paused)| {
         text.push('(');
         hex(text, location.as_bytes());

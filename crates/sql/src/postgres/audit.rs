@@ -301,6 +301,11 @@ impl AuditSession for PostgresConnection {
         found.iter().map(|row| Ok((limits::counter_key(row)?, rows::deadline(row)?))).collect()
     }
 
+    async fn due_payment_rows(&mut self) -> Result<Vec<(ReservationId, Instant)>, DbError> {
+        let found = self.rows_of("SELECT id, due_at FROM stockhold.due_payments", &[]).await?;
+        found.iter().map(|row| Ok((rows::id(row)?, rows::instant(row, "due_at")?))).collect()
+    }
+
     async fn counted_hold_count(&mut self) -> Result<u64, DbError> {
         count(&self.only("SELECT count(*) FROM stockhold.counted_holds").await?, 0)
     }

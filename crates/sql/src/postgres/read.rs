@@ -93,6 +93,12 @@ impl Session for PostgresConnection {
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
+    async fn due_payments(&mut self, now: Instant, limit: usize) -> Result<Vec<ReservationId>, DbError> {
+        let found =
+            self.client.query(&self.statements.due_payments, &[&now.micros(), &rows::rows(limit)]).await?;
+        found.iter().map(rows::id).collect()
+    }
+
     async fn record_page(
         &mut self,
         kind: RecordKind,

@@ -283,6 +283,11 @@ statements! {
             WHERE h.bucket = n.bucket AND h.id = n.id
             RETURNING 1
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
+    due_payments: "SELECT id FROM stockhold.due_payments WHERE due_at <= $1::bigint ORDER BY due_at, id LIMIT $2";
+    delete_due_payments: "DELETE FROM stockhold.due_payments WHERE id = ANY($1::uuid[])";
+    set_due_payments: "
+        INSERT INTO stockhold.due_payments (id, due_at) SELECT * FROM unnest($1::uuid[], $2::bigint[])
+        ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at";
     move_histories: "
         WITH full_ones AS (
             SELECT h.bucket, h.id, h.history FROM unnest($1::smallint[], $2::uuid[]) AS n (bucket, id)

@@ -70,6 +70,11 @@ impl PostgresConnection {
         let keys = KeyRows::new(&changes.keys);
         let (new_records, changed_records) =
             (RecordRows::new(&changes.new_records)?, RecordRows::new(&changes.changed_records)?);
+        let settled = changes.due_payments.iter().filter(|(_, due)| due.is_none());
+        let settled: Vec<Uuid> = settled.map(|(id, _)| Uuid::from_u128(id.as_u128())).collect();
+        let due = changes.due_payments.iter().filter_map(|(id, due)| Some((id, (*due)?)));
+        let due = due.map(|(id, due)| (Uuid::from_u128(id.as_u128()), due.micros()));
+        let (due_ids, due_times): (Vec<Uuid>, Vec<i64>) = due.unzip();
         let (locations, paused): (Vec<&str>, Vec<bool>) = changes.pauses.iter().copied().unzip();
         let serial = stored(changes.serial)?;
         let entry = changes.serial.to_be_bytes().to_vec();
@@ -105,6 +110,8 @@ impl PostgresConnection {
             self.put(&s.delete_lines, gone.ids.len(), gone.params(LineColumns::Key)),
             self.put(&s.update_lines, resized.ids.len(), resized.params(LineColumns::Quantity)),
             self.put(&s.insert_lines, come.ids.len(), come.params(LineColumns::All)),
+            self.put(&s.delete_due_payments, settled.len(), vec![&settled]),
+            self.put(&s.set_due_payments, due_ids.len(), vec![&due_ids, &due_times]),
             self.put(&s.set_pauses, locations.len(), vec![&locations, &paused]),
             self.write_limits(changes),
             self.put(&s.insert_records, new_records.versions.len(), new_records.params()),
@@ -136,6 +143,7 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
         deleted_figures,
         changed_holds,
         new_orders,
+        due_payments,
         gone,
         resized,
         pauses,
@@ -147,6 +155,7 @@ fn reserves_alone(changes: &Changes<'_>) -> bool {
         && deleted_figures.is_empty()
         && changed_holds.is_empty()
         && new_orders.is_empty()
+        && due_payments.is_empty()
         && gone.is_empty()
         && resized.is_empty()
         && pauses.is_empty()

@@ -3,11 +3,12 @@
 use crate::random::Random;
 use std::sync::Arc;
 use stockhold_domain::{
-    Attribute, Attributes, Closing, Currency, Discount, Disposition, Event, EventId, Fingerprint, Hold,
-    HoldChange, HoldDetails, HoldTerms, Instant, Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label,
-    LimitEffects, Line, LineChange, LineDetails, LinePrice, LineUnit, LineUnits, Mode, MovedUnits,
-    OptionalTerms, Origin, Parties, Payment, PaymentState, Place, Pool, PoolDraw, PoolTerms, PooledUnit,
-    Pools, PoolsAfter, Price, Record, RecordChange, RecordKey, RecordKind, RecordValue, Reduction, RequestId,
+    Attribute, Attributes, CaptureMethod, Charge, ChargeState, CheckoutTerms, Closing, Currency, Discount,
+    Disposition, Event, EventId, ExtraAmount, Fingerprint, Hold, HoldChange, HoldDetails, HoldTerms, Instant,
+    Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, LimitEffects, Line, LineChange, LineDetails,
+    LinePrice, LineUnit, LineUnits, Mode, MovedUnits, OnDecline, OptionalTerms, Origin, Parties, Payment,
+    PaymentState, PendingRefund, Place, Pool, PoolDraw, PoolTerms, PooledUnit, Pools, PoolsAfter, Price,
+    ProviderRef, Record, RecordChange, RecordKey, RecordKind, RecordValue, Reduction, RequestId,
     ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace,
     Transition, Unit, UnitStatus, limits,
 };
@@ -155,6 +156,7 @@ impl Any {
             promised_at: self.maybe(Self::instant),
             draws: (0..self.0.below(3)).map(|_| draw(self)).collect(),
             price: self.maybe(Self::line_price),
+            refunded: if self.0.one_in(2) { 0 } else { self.number() },
         }
     }
 
@@ -210,6 +212,7 @@ impl Any {
                 ]),
                 until: any.instant(),
                 deadline_before: any.instant(),
+                charge: any.maybe(Self::charge).map(Box::new),
             }),
             first_payment_at: self.maybe(Self::instant),
             split_from: self.maybe(Self::reservation),
@@ -219,6 +222,47 @@ impl Any {
             replaces: self.maybe(Self::reservation),
             replaced_by: self.maybe(Self::reservation),
             transfers: u32::try_from(self.0.below(3)).unwrap(),
+            authorizations: u32::try_from(self.0.below(3)).unwrap(),
+        }
+    }
+
+    fn provider_ref(&mut self) -> ProviderRef {
+        ProviderRef::new(&format!("pi_{}", self.number())).unwrap()
+    }
+
+    fn charge(&mut self) -> Charge {
+        let count = usize::try_from(self.0.below(3)).unwrap();
+        Charge {
+            state: self.0.pick(&[ChargeState::Pending, ChargeState::Captured, ChargeState::RefundFailed]),
+            terms: Arc::new(CheckoutTerms {
+                provider: self.label(),
+                customer_ref: self.maybe(Self::provider_ref),
+                method_ref: self.provider_ref(),
+                capture: self.0.pick(&[CaptureMethod::AfterConfirm, CaptureMethod::ChargeThenConfirm]),
+                on_decline: self.0.pick(&[OnDecline::Release, OnDecline::Keep]),
+                return_url: self.maybe(Self::metadata),
+                description: self.maybe(Self::metadata),
+                extra: (0..count)
+                    .map(|_| ExtraAmount { name: self.label(), amount: self.number() })
+                    .collect(),
+            }),
+            order_id: self.label(),
+            amount: self.number(),
+            currency: self.currency(),
+            provider_ref: self.maybe(Self::provider_ref),
+            reacquires: self.0.one_in(2),
+            captured: if self.0.one_in(2) { 0 } else { self.number() },
+            refunded: if self.0.one_in(2) { 0 } else { self.number() },
+            capture_attempts: self.small(),
+            refund_attempts: self.small(),
+            attempted_at: self.instant(),
+            refunds: (0..count)
+                .map(|_| PendingRefund { amount: self.number(), reason: self.label() })
+                .collect(),
+            tries: self.small(),
+            refusals: self.small(),
+            error: self.maybe(Self::label),
+            due_at: self.maybe(Self::instant),
         }
     }
 
@@ -240,7 +284,7 @@ impl Any {
     }
 
     pub(super) fn hold_change(&mut self, hold: &Hold) -> HoldChange {
-        match self.0.below(16) {
+        match self.0.below(17) {
             0 => HoldChange::Created,
             1 => HoldChange::Extended,
             2 => HoldChange::Confirmed,
@@ -264,6 +308,7 @@ impl Any {
             },
             12 => HoldChange::PaymentOpened { prolonged: self.0.one_in(2) },
             13 => HoldChange::PaymentClosed { reason: self.maybe(Self::label) },
+            15 => HoldChange::PaymentAdvanced { status: hold.status, state_changed: self.0.one_in(2) },
             14 => HoldChange::Fulfilled { lines: self.moved(hold) },
             _ => HoldChange::Returned {
                 lines: self.moved(hold),

@@ -1,8 +1,8 @@
 //! Encoding of the changes of a reservation. The change comes first in a transition, and its tag tells it from other transitions.
 
-use super::read::{DecodeError, Reader};
+use super::read::{DecodeError, Reader, status};
 use super::units::{line_units_list, put_line_units_list};
-use super::write::{end_fields, put_label_field, put_text, put_u64, put_u128};
+use super::write::{end_fields, put_label_field, put_status, put_text, put_u64, put_u128};
 use stockhold_domain::{Disposition, HoldChange, LineChange, MovedUnits, Parties, ReservationId, limits};
 
 type Read<T> = Result<T, DecodeError>;
@@ -23,6 +23,7 @@ const MERGED_AWAY: u8 = 12;
 const PAYMENT_OPENED: u8 = 13;
 const PAYMENT_CLOSED: u8 = 14;
 const REPLACED: u8 = 15;
+const PAYMENT_ADVANCED: u8 = 80;
 
 /// Appends a change.
 pub(super) fn put_hold_change(out: &mut Vec<u8>, change: &HoldChange) {
@@ -65,6 +66,11 @@ pub(super) fn put_hold_change(out: &mut Vec<u8>, change: &HoldChange) {
             out.push(PAYMENT_CLOSED);
             put_label_field(out, 1, reason.as_ref());
             end_fields(out);
+        }
+        HoldChange::PaymentAdvanced { status, state_changed } => {
+            out.push(PAYMENT_ADVANCED);
+            put_status(out, *status);
+            out.push(u8::from(*state_changed));
         }
         HoldChange::Fulfilled { lines } => {
             out.push(FULFILLED);
@@ -122,6 +128,9 @@ pub(super) fn hold_change(reader: &mut Reader<'_>, tag: u8) -> Read<Option<HoldC
                 Ok(tag == 1)
             })?;
             HoldChange::PaymentClosed { reason }
+        }
+        PAYMENT_ADVANCED => {
+            HoldChange::PaymentAdvanced { status: status(reader)?, state_changed: reader.flag()? }
         }
         FULFILLED => HoldChange::Fulfilled { lines: moved(reader)? },
         RETURNED => HoldChange::Returned {

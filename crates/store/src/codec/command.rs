@@ -1,6 +1,7 @@
 //! Commands as bytes, for the fingerprints that tell a repeated request from another one.
 
 use super::changes::put_ids;
+use super::charges::{put_checkout_terms, put_report};
 use super::limits::put_terms;
 use super::pools::put_pool_terms;
 use super::prices::put_price;
@@ -12,8 +13,9 @@ use super::write::{
     put_scope, put_seconds, put_text, put_u64, put_u128,
 };
 use stockhold_domain::{
-    Basket, BestAvailable, Command, Disposition, Fulfilment, IfExpired, Label, Patch, PoolSelection,
-    Precondition, Reserve, ReturnFrom, SaleSelection, SetStock, ShelfCount, Strategy, UnitSelection,
+    Basket, BestAvailable, CheckoutRequest, Command, Disposition, Fulfilment, IfExpired, Label, Patch,
+    PaymentStep, PoolSelection, Precondition, RefundSelection, Reserve, ReturnFrom, SaleSelection, SetStock,
+    ShelfCount, Strategy, UnitSelection,
 };
 
 /// Appends the parameters of a command. Fingerprints are taken of these bytes. They are never read back.
@@ -90,6 +92,44 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_label(out, close.payment_id.as_ref());
             put_label(out, close.reason.as_ref());
         }
+        Command::StartCheckout(start) => {
+            out.push(25);
+            put_u128(out, start.id.as_u128());
+            put_checkout_request(out, &start.request);
+            put_precondition(out, start.expected.as_ref());
+        }
+        Command::AdvancePayment(advance) => {
+            out.push(26);
+            put_u128(out, advance.id.as_u128());
+            match &advance.step {
+                PaymentStep::Reported { version, report, wait_ms } => {
+                    out.push(0);
+                    put_u64(out, *version);
+                    put_report(out, report);
+                    put_u64(out, *wait_ms);
+                }
+                PaymentStep::Cancel => out.push(1),
+                PaymentStep::RetryRefund => out.push(2),
+                PaymentStep::Wake => out.push(3),
+            }
+        }
+        Command::Refund(refund) => {
+            out.push(27);
+            put_u128(out, refund.id.as_u128());
+            match &refund.selection {
+                RefundSelection::Rest => out.push(0),
+                RefundSelection::Amount(amount) => {
+                    out.push(1);
+                    put_u64(out, *amount);
+                }
+                RefundSelection::Lines { selection, disposition } => {
+                    out.push(2);
+                    put_sale_selection(out, selection);
+                    put_disposition(out, *disposition);
+                }
+            }
+            put_text(out, refund.reason.as_str());
+        }
         Command::Fulfil(fulfil) => {
             out.push(19);
             put_u128(out, fulfil.id.as_u128());
@@ -105,10 +145,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
                     ReturnFrom::Fulfilled => 1,
                 });
             });
-            out.push(match returned.disposition {
-                Disposition::Restock => 0,
-                Disposition::WriteOff => 1,
-            });
+            put_disposition(out, returned.disposition);
             put_text(out, returned.reason.as_str());
         }
         Command::SetStock(set) => {
@@ -213,12 +250,26 @@ fn put_reserve(out: &mut Vec<u8>, reserve: &Reserve) {
     put_selections(out, &reserve.basket);
     out.push(u8::from(reserve.override_limits));
     put_sources(out, &reserve.basket);
+    put_option(out, reserve.checkout.as_deref(), put_checkout_request);
+}
+
+fn put_checkout_request(out: &mut Vec<u8>, request: &CheckoutRequest) {
+    put_label(out, request.order_id.as_ref());
+    put_checkout_terms(out, &request.terms);
+    put_option(out, request.window, put_seconds);
 }
 
 fn put_fulfilment(out: &mut Vec<u8>, fulfilment: Fulfilment) {
     out.push(match fulfilment {
         Fulfilment::All => 0,
         Fulfilment::Partial => 1,
+    });
+}
+
+fn put_disposition(out: &mut Vec<u8>, disposition: Disposition) {
+    out.push(match disposition {
+        Disposition::Restock => 0,
+        Disposition::WriteOff => 1,
     });
 }
 

@@ -1,6 +1,7 @@
 //! Properties that few reservations and few of their lines have, as tagged fields.
 
 use super::changes::{ids, put_ids};
+use super::charges::{charge, put_charge};
 use super::limits::{counted, put_counted};
 use super::pools::{draws, put_draws};
 use super::prices::{line_price, put_line_price};
@@ -17,12 +18,16 @@ const MERGED_INTO: u8 = 6;
 const REPLACES: u8 = 7;
 const REPLACED_BY: u8 = 8;
 const TRANSFERS: u8 = 9;
+const AUTHORIZATIONS: u8 = 10;
 
 const BACKORDERED: u8 = 1;
 const PROMISED_AT: u8 = 2;
 const COUNTED: u8 = 3;
 const DRAWS: u8 = 4;
 const PRICE: u8 = 5;
+const REFUNDED: u8 = 6;
+
+const CHARGE: u8 = 1;
 
 /// Appends the details that are present.
 pub(super) fn put_details(out: &mut Vec<u8>, details: &HoldDetails) {
@@ -38,6 +43,7 @@ pub(super) fn put_details(out: &mut Vec<u8>, details: &HoldDetails) {
         replaces,
         replaced_by,
         transfers,
+        authorizations,
     } = details;
     put_field(out, PAYMENT, payment.as_ref(), put_payment);
     put_field(out, FIRST_PAYMENT_AT, *first_payment_at, |out, at| put_i64(out, at.micros()));
@@ -48,6 +54,7 @@ pub(super) fn put_details(out: &mut Vec<u8>, details: &HoldDetails) {
     put_field(out, REPLACES, *replaces, put_id);
     put_field(out, REPLACED_BY, *replaced_by, put_id);
     put_field(out, TRANSFERS, (*transfers > 0).then_some(u64::from(*transfers)), put_u64);
+    put_field(out, AUTHORIZATIONS, (*authorizations > 0).then_some(u64::from(*authorizations)), put_u64);
     end_fields(out);
 }
 
@@ -70,6 +77,7 @@ pub(super) fn details(reader: &mut Reader<'_>) -> Result<HoldDetails, DecodeErro
             REPLACES => details.replaces = id(reader)?,
             REPLACED_BY => details.replaced_by = id(reader)?,
             TRANSFERS => details.transfers = reader.positive_u32()?,
+            AUTHORIZATIONS => details.authorizations = reader.positive_u32()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -79,7 +87,7 @@ pub(super) fn details(reader: &mut Reader<'_>) -> Result<HoldDetails, DecodeErro
 
 /// Appends the details of a line that are present.
 pub(super) fn put_line_details(out: &mut Vec<u8>, details: &LineDetails) {
-    let LineDetails { backordered, promised_at, counted, draws, price } = details;
+    let LineDetails { backordered, promised_at, counted, draws, price, refunded } = details;
     put_field(out, BACKORDERED, (*backordered > 0).then_some(u64::from(*backordered)), put_u64);
     put_field(out, PROMISED_AT, *promised_at, |out, at| put_i64(out, at.micros()));
     put_field(out, COUNTED, (!counted.is_empty()).then_some(counted), |out, counted| {
@@ -87,6 +95,7 @@ pub(super) fn put_line_details(out: &mut Vec<u8>, details: &LineDetails) {
     });
     put_field(out, DRAWS, (!draws.is_empty()).then_some(draws), |out, draws| put_draws(out, draws));
     put_field(out, PRICE, price.as_ref(), put_line_price);
+    put_field(out, REFUNDED, (*refunded > 0).then_some(*refunded), put_u64);
     end_fields(out);
 }
 
@@ -100,6 +109,7 @@ pub(super) fn line_details(reader: &mut Reader<'_>) -> Result<LineDetails, Decod
             COUNTED => details.counted = counted(reader)?,
             DRAWS => details.draws = draws(reader)?,
             PRICE => details.price = Some(line_price(reader)?),
+            REFUNDED => details.refunded = reader.positive()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -117,10 +127,12 @@ fn put_payment(out: &mut Vec<u8>, payment: &Payment) {
     });
     put_i64(out, payment.until.micros());
     put_i64(out, payment.deadline_before.micros());
+    put_field(out, CHARGE, payment.charge.as_deref(), put_charge);
+    end_fields(out);
 }
 
 fn payment(reader: &mut Reader<'_>) -> Result<Payment, DecodeError> {
-    Ok(Payment {
+    let mut payment = Payment {
         id: reader.label()?,
         state: match reader.byte("state of a payment")? {
             0 => PaymentState::Open,
@@ -131,5 +143,14 @@ fn payment(reader: &mut Reader<'_>) -> Result<Payment, DecodeError> {
         },
         until: reader.instant()?,
         deadline_before: reader.instant()?,
-    })
+        charge: None,
+    };
+    reader.fields(|reader, tag| {
+        match tag {
+            CHARGE => payment.charge = Some(Box::new(charge(reader)?)),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(payment)
 }

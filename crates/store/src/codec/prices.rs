@@ -104,7 +104,7 @@ fn discount(reader: &mut Reader<'_>) -> Read<Discount> {
     Ok(discount)
 }
 
-fn currency(reader: &mut Reader<'_>) -> Read<Currency> {
+pub(super) fn currency(reader: &mut Reader<'_>) -> Read<Currency> {
     let code = reader.text()?;
     let currency = Currency::new(code).filter(|currency| currency.as_str() == code);
     currency.ok_or_else(|| reader.bad("currency"))

@@ -325,13 +325,7 @@ pub fn hold_if(reader: &mut Reader<'_>, wanted: impl FnOnce(ReservationId) -> bo
 }
 
 fn hold_body(reader: &mut Reader<'_>, id: ReservationId) -> Read<Hold> {
-    let status = match reader.byte("status")? {
-        0 => Status::Active,
-        1 => Status::Confirmed,
-        2 => Status::Cancelled,
-        3 => Status::Expired,
-        _ => return Err(reader.bad("status")),
-    };
+    let status = status(reader)?;
     let expires_at = reader.instant()?;
     let owner_id = reader.label()?;
     let (created_at, max_expires_at) = (reader.instant()?, reader.instant()?);
@@ -350,6 +344,16 @@ fn hold_body(reader: &mut Reader<'_>, id: ReservationId) -> Read<Hold> {
     })?;
     let terms = Arc::new(HoldTerms { reserve, created_at, max_expires_at });
     Ok(Hold { id, status, expires_at, terms, lines, closing, details, version, last_event })
+}
+
+pub(super) fn status(reader: &mut Reader<'_>) -> Read<Status> {
+    Ok(match reader.byte("status")? {
+        0 => Status::Active,
+        1 => Status::Confirmed,
+        2 => Status::Cancelled,
+        3 => Status::Expired,
+        _ => return Err(reader.bad("status")),
+    })
 }
 
 fn read_closing(reader: &mut Reader<'_>) -> Read<Closing> {

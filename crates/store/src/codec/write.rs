@@ -201,12 +201,7 @@ pub fn put_hold(out: &mut Vec<u8>, hold: &Hold) {
 }
 
 fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
-    out.push(match hold.status {
-        Status::Active => 0,
-        Status::Confirmed => 1,
-        Status::Cancelled => 2,
-        Status::Expired => 3,
-    });
+    put_status(out, hold.status);
     put_i64(out, hold.expires_at.micros());
     let HoldTerms { reserve, created_at, max_expires_at } = &*hold.terms;
     put_text(out, reserve.owner_id.as_str());
@@ -235,6 +230,15 @@ fn put_hold_body(out: &mut Vec<u8>, hold: &Hold) {
     });
     put_field(out, 2, hold.details.as_deref(), put_details);
     end_fields(out);
+}
+
+pub(super) fn put_status(out: &mut Vec<u8>, status: Status) {
+    out.push(match status {
+        Status::Active => 0,
+        Status::Confirmed => 1,
+        Status::Cancelled => 2,
+        Status::Expired => 3,
+    });
 }
 
 fn put_figures(out: &mut Vec<u8>, figures: &StockCounters) {

@@ -221,6 +221,14 @@ impl<'w> CaseContext<'w> {
         Ok(())
     }
 
+    /// The reservations whose payment is due at an instant. A world may have those of other cases too.
+    pub(super) fn due_payments(&mut self, now: Instant) -> Checked<Vec<ReservationId>> {
+        match self.world.find(Query::DuePayments { now, limit: 100_000 }) {
+            Ok(QueryResult::DuePayments(due)) => Ok(due),
+            other => Err(format!("due payments were answered with {other:?}")),
+        }
+    }
+
     /// The events of a reservation, the oldest first.
     pub(super) fn history(&mut self, id: ReservationId) -> Checked<Vec<Event>> {
         match self.world.find(Query::History(id)) {

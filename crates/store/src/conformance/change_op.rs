@@ -1,14 +1,15 @@
 //! Commands in small numbers that change an existing reservation, beside those of [`Op`](super::Op): amend, transfer, split, merge,
 //! payment windows, confirm with a payment, fulfil, and returns of what had left the shelf.
 
+use super::checkouts;
 use super::maker::{label, seconds};
 use super::op::{OpContext, chosen, some_ids};
 use super::random_op::{TTLS, lines};
 use crate::random::Random;
 use stockhold_domain::{
     Amend, Basket, ClosePayment, Command, Confirm, Disposition, Fulfil, Fulfilment, IfExpired, Merge,
-    OpenPayment, Patch, Precondition, RequestedLine, Return, ReturnFrom, SaleSelection, Split, Transfer,
-    UnitSelection,
+    OpenPayment, Patch, Precondition, Refund, RefundSelection, RequestedLine, Return, ReturnFrom,
+    SaleSelection, Split, StartCheckout, Transfer, UnitSelection,
 };
 
 /// A change of an existing reservation in small numbers.
@@ -45,6 +46,12 @@ pub enum ChangeKind {
     ClosePayment,
     /// Confirm with a payment, and again after it expired.
     ConfirmPayment,
+    /// Start a checkout.
+    Checkout,
+    /// Report what a provider said, give a payment up, or the like.
+    Advance,
+    /// Give money back.
+    Refund,
     /// Fulfil.
     Fulfil,
     /// Return from the shelf or from buyers, or write off.
@@ -53,7 +60,7 @@ pub enum ChangeKind {
 
 impl ChangeKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::Amend,
         Self::AmendUnits,
         Self::Transfer,
@@ -62,6 +69,12 @@ impl ChangeKind {
         Self::OpenPayment,
         Self::ClosePayment,
         Self::ConfirmPayment,
+        Self::Checkout,
+        // A payment takes several steps.
+        Self::Advance,
+        Self::Advance,
+        Self::Advance,
+        Self::Refund,
         Self::Fulfil,
         Self::Return,
     ];
@@ -133,6 +146,28 @@ impl ChangeOp {
                 order_id: (which % 3 == 0).then(|| label("order-0")),
                 payment_id: (which % 4 != 0).then(|| payment(which)),
                 if_expired: if which % 5 == 0 { IfExpired::Refuse } else { IfExpired::Reacquire },
+            }),
+            ChangeKind::Checkout => Command::StartCheckout(StartCheckout {
+                id,
+                request: checkouts::random_checkout(which),
+                expected: None,
+            }),
+            ChangeKind::Advance => checkouts::random_step(id, which),
+            ChangeKind::Refund => Command::Refund(Refund {
+                id,
+                selection: match which % 3 {
+                    0 => RefundSelection::Rest,
+                    1 => RefundSelection::Amount(1 + u64::from(which)),
+                    _ => RefundSelection::Lines {
+                        selection: self.selection(context),
+                        disposition: if which % 5 == 0 {
+                            Disposition::WriteOff
+                        } else {
+                            Disposition::Restock
+                        },
+                    },
+                },
+                reason: label("unhappy"),
             }),
             ChangeKind::Fulfil => Command::Fulfil(Fulfil { id, selection: self.selection(context) }),
             ChangeKind::Return => Command::Return(Return {

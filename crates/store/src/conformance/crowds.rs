@@ -1,9 +1,9 @@
 //! Many reservations at once: of one item, of several items, and falling due together.
 
 use super::case_context::{CaseContext, Checked, SECOND};
-use super::maker::{reserve, reserve_for, reserve_partial};
+use super::maker::{pool_of, reserve, reserve_for, reserve_partial, set_pool};
 use super::{Case, World, case};
-use stockhold_domain::{Hold, ItemKey, Outcome, Rejection, Reply, Status};
+use stockhold_domain::{Hold, ItemKey, Outcome, PoolTerms, Rejection, Reply, Status};
 
 pub(super) const CASES: &[Case] = &[
     case("two hundred concurrent reserves of a hundred units: exactly a hundred succeed", two_hundred_buyers),
@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     case("sweeps reclaim a thousand holds that are due at once", thousand_by_sweeps),
     case("event ids stay unique while a command waits for many holds to expire", crowd_of_events),
     case("a request behind many due holds is answered too", behind_the_crowd),
+    case("a pool that is set with a past release is released, whatever else expires", pool_behind_the_crowd),
 ];
 
 /// Commands that are submitted together while the crowd is created.
@@ -159,4 +160,21 @@ fn behind_the_crowd(world: &mut dyn World) -> Checked {
     let passed = granted == [None, Some(1), Some(500)];
     ensure!(in_order || passed, "granted {granted:?}");
     case.expect_counters(&item, 0, if in_order { 1_000 } else { 500 })
+}
+
+fn pool_behind_the_crowd(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let other = case.create_item("b", 10)?;
+    let (item, _) = crowd(&mut case)?;
+    let past = PoolTerms { releases_at: Some(case.now()), ..pool_of(4) };
+    let all = reserve_for(60, &[(&item, CROWD as u64)]);
+    let outcomes = case.submit_all(vec![all, set_pool(&other, "vip", past)])?;
+    ensure_matches!(
+        &outcomes[1],
+        Outcome::Done(Reply::Item { item, created: true })
+            if item.pools.all().iter().all(|pool| pool.released_at.is_some()) && item.available() == 10,
+        "the pool has been released"
+    );
+    ensure_eq!(outcomes.iter().filter_map(reservation).count(), 1, "the reserve has all units");
+    Ok(())
 }

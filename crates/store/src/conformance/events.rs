@@ -59,6 +59,7 @@ fn word(event: &Event) -> &'static str {
             HoldChange::MergedAway => "merged away",
             HoldChange::PaymentOpened { .. } => "payment opened",
             HoldChange::PaymentClosed { .. } => "payment closed",
+            HoldChange::PaymentAdvanced { .. } => "payment advanced",
             HoldChange::Replaced => "replaced",
             HoldChange::Fulfilled { .. } => "fulfilled",
             HoldChange::Returned { .. } => "returned",

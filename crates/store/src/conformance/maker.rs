@@ -232,6 +232,7 @@ pub fn reserve_by(customer: &str, ttl: u64, lines: &[(&ItemKey, u64)]) -> Reserv
 /// A reserve of these lines in full, without optional fields.
 pub fn reserve_of(lines: &[(&ItemKey, u64)]) -> Reserve {
     Reserve {
+        checkout: None,
         override_limits: false,
         basket: basket(lines),
         ttl: None,

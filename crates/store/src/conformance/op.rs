@@ -2,6 +2,7 @@
 //! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
 use super::change_op::ChangeOp;
+use super::checkouts;
 use super::maker::{self, Maker, label, quantity_of, seconds};
 use super::source_op::SourceOp;
 use super::terms_op::{TermsOp, pool_name};
@@ -294,7 +295,11 @@ impl OpContext {
     fn command(&mut self, op: &Op) -> (Command, Option<u8>) {
         match op {
             Op::Reserve { lines, ttl, partial, key } => {
-                (Command::Reserve(self.reserve(lines, *ttl, *partial)), *key)
+                let mut reserve = self.reserve(lines, *ttl, *partial);
+                // Some pay at once.
+                let which = ttl.filter(|ttl| ttl % 4 == 1).and_then(|ttl| u8::try_from(ttl % 250).ok());
+                reserve.checkout = which.map(|which| checkouts::random_checkout(which).into());
+                (Command::Reserve(reserve), *key)
             }
             Op::Confirm { hold, order, key } => {
                 let order_id = order.map(|order| label(ORDERS[usize::from(order % 2)]));

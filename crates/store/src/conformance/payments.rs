@@ -526,8 +526,13 @@ fn window_events(world: &mut dyn World) -> Checked {
     for _ in 0..2 {
         let (change, shown, counters) = case.latest_change(hold.id)?;
         ensure_eq!((change, &shown), (HoldChange::PaymentOpened { prolonged: false }, &opened), "opened");
-        let expected =
-            Payment { id: label("p"), state: PaymentState::Open, until, deadline_before: hold.expires_at };
+        let expected = Payment {
+            id: label("p"),
+            state: PaymentState::Open,
+            until,
+            deadline_before: hold.expires_at,
+            charge: None,
+        };
         ensure_eq!(*payment_of(&shown)?, expected, "the payment of the event");
         let shown: Vec<_> = counters.iter().map(|one| (one.held, one.held_under_payment)).collect();
         ensure_eq!(shown, [(2, 2), (1, 1)], "the figures of every line");

@@ -48,6 +48,7 @@ impl SourceOp {
         let units: u32 = self.lines.iter().map(|(_, units)| u32::from(*units)).sum();
         let plain = reserve_of(&[(context.item(0), 1)]);
         Command::Reserve(Reserve {
+            checkout: None,
             basket: Basket::with_sources(all).unwrap_or(plain.basket.clone()),
             ttl: self.ttl.map(|ttl| seconds(u64::from(ttl))),
             fulfilment: if self.partial { Fulfilment::Partial } else { Fulfilment::All },

@@ -64,6 +64,7 @@ fn kinds(rows: Option<Vec<EventRow>>) -> Vec<&'static str> {
             HoldChange::MergedAway => "merged away",
             HoldChange::PaymentOpened { .. } => "payment opened",
             HoldChange::PaymentClosed { .. } => "payment closed",
+            HoldChange::PaymentAdvanced { .. } => "payment advanced",
             HoldChange::Replaced => "replaced",
             HoldChange::Fulfilled { .. } => "fulfilled",
             HoldChange::Returned { .. } => "returned",

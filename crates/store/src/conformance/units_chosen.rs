@@ -7,7 +7,7 @@ use super::maker::{
 use super::units::{ids, reservation};
 use super::{Case, World, case};
 use stockhold_domain::{
-    BestAvailable, Command, Fulfilment, ItemKey, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
+    BestAvailable, Command, Fulfilment, ItemKey, Label, NewUnit, Outcome, Rejection, Reserve, UnitSelection,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case("a reserve that loses the best units gets the next best", next_best),
     case("the units of due holds are reserved as one row", due_row),
     case("a refused reserve names the sections that do not exist", unknown_sections),
+    case("a section of two rows does not exist any more when its last unit is retired", section_ends),
     case("units become adjacent when the unit between them is retired", twin_goes),
 ];
 
@@ -169,5 +170,32 @@ fn twin_goes(world: &mut dyn World) -> Checked {
     case.expect_done(retire(&hall, "b"))?;
     let three = case.hold(reserve_best(60, &hall, 3, adjacent()))?;
     ensure_eq!(ids(&three), ["a", "c", "d"], "one row");
+    Ok(())
+}
+
+fn section_ends(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let hall = hall(&mut case, 1)?;
+    case.expect_done(add_units(&hall, row("boxes", "0", &["x1"])))?;
+    case.expect_done(add_units(&hall, row("boxes", "1", &["x2"])))?;
+    let in_boxes = |units| {
+        let sections = vec![maker::label("boxes")];
+        reserve_best(60, &hall, units, BestAvailable { sections, ..BestAvailable::default() })
+    };
+    // The first reserve arranges the seats, which keep their gap when units are retired.
+    let refused = case.expect_refused(in_boxes(3))?;
+    expect_unknown(&refused, &[])?;
+    case.expect_done(retire(&hall, "x1"))?;
+    expect_unknown(&case.expect_refused(in_boxes(2))?, &[])?;
+    case.expect_done(retire(&hall, "x2"))?;
+    expect_unknown(&case.expect_refused(in_boxes(2))?, &[maker::label("boxes")])
+}
+
+fn expect_unknown(refused: &Rejection, sections: &[Label]) -> Checked {
+    ensure_matches!(
+        refused,
+        Rejection::InsufficientInventory(short) if short[0].unknown_sections == sections,
+        "sections that do not exist"
+    );
     Ok(())
 }

@@ -3,8 +3,8 @@
 use super::NaiveState;
 use std::collections::BTreeMap;
 use stockhold_domain::{
-    CounterKey, Hold, Item, Label, LimitCounter, LineUnit, Mode, PaymentState, Record, Status, UnitIndex,
-    UnitStatus,
+    CounterKey, Hold, HoldDetails, Item, Label, LimitCounter, LineUnit, Mode, PaymentState, Record, Status,
+    UnitIndex, UnitStatus,
 };
 
 /// Recounts a state: the counters of every item and limit from the reservations, and every reservation against its own terms.
@@ -314,10 +314,19 @@ fn follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
     }
 }
 
+/// The details of a reservation without what may change of its payment after it has ended.
+fn unpaid(hold: &Hold) -> HoldDetails {
+    let mut details = hold.details().clone();
+    if let Some(payment) = &mut details.payment {
+        payment.charge = None;
+    }
+    details
+}
+
 /// Sold units may leave the shelf and come back. Nothing else of a confirmed reservation changes.
 fn sale_follows(before: &Hold, after: &Hold) -> Result<(), &'static str> {
-    let ended = (after.status, &after.closing, after.expires_at, &after.terms, &after.details);
-    if ended != (before.status, &before.closing, before.expires_at, &before.terms, &before.details) {
+    let ended = (after.status, &after.closing, after.expires_at, &after.terms, unpaid(after));
+    if ended != (before.status, &before.closing, before.expires_at, &before.terms, unpaid(before)) {
         return Err("what had ended ended again");
     }
     if before.lines.len() != after.lines.len() {

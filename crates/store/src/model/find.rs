@@ -44,6 +44,12 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
             let rows: Vec<EventRow> = events.iter().filter(|row| about(row) == Some(*id)).cloned().collect();
             QueryResult::History(Some(rows).filter(|rows| !rows.is_empty()))
         }
+        Query::DuePayments { now, limit } => {
+            let due = state.holds.values().filter_map(|hold| Some((hold.payment_due_at()?, hold.id)));
+            let mut due: Vec<_> = due.filter(|(due, _)| due <= now).collect();
+            due.sort_unstable();
+            QueryResult::DuePayments(due.into_iter().take(*limit).map(|(_, id)| id).collect())
+        }
         Query::Pauses => QueryResult::Pauses(Pauses {
             everything: state.paused.contains(&None),
             locations: state.paused.into_iter().flatten().collect(),

@@ -17,7 +17,10 @@ impl Model {
         let hold = self.found(asked.id, now)?;
         match hold.status {
             Status::Active => match open_payment(&hold) {
-                Some(payment) if asked.payment_id.as_ref().is_some_and(|id| *id != payment.id) => {
+                Some(payment)
+                    if payment.charge.is_some()
+                        || asked.payment_id.as_ref().is_some_and(|id| *id != payment.id) =>
+                {
                     Err(in_progress(&hold, payment))
                 }
                 _ => Ok(self.confirm_active(hold, asked, now)),
@@ -94,6 +97,9 @@ impl Model {
             && let Some(payment) = &mut hold.details.as_mut().expect("details").payment
         {
             payment.state = PaymentState::Lapsed;
+            if let Some(charge) = &mut payment.charge {
+                super::checkouts::lapse(charge, now);
+            }
         }
         self.keep(&hold);
         self.end(id, Status::Expired, now, None, None);

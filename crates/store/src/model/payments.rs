@@ -38,7 +38,8 @@ impl Model {
             return Err(over(&hold));
         }
         let open = open_payment(&hold).cloned();
-        if let Some(payment) = open.as_ref().filter(|payment| payment.id != asked.payment_id) {
+        let is_another = |payment: &&Payment| payment.id != asked.payment_id || payment.charge.is_some();
+        if let Some(payment) = open.as_ref().filter(is_another) {
             return Err(in_progress(&hold, payment));
         }
         let max = hold.lines.iter().map(|line| self.max_payment(&line.item)).min().expect("a line");
@@ -60,6 +61,7 @@ impl Model {
             state: PaymentState::Open,
             until,
             deadline_before: open.as_ref().map_or(hold.expires_at, |payment| payment.deadline_before),
+            charge: None,
         });
         after.expires_at = after.expires_at.max(until);
         self.touch(&mut after, now, open.is_none());
@@ -72,19 +74,26 @@ impl Model {
         let Some(open) = open.filter(|open| asked.payment_id.as_ref().is_none_or(|id| open.id == *id)) else {
             return Ok(hold);
         };
-        let default = hold.lines.iter().map(|line| self.default_ttl(&self.known(&line.item))).min();
-        let grace = Seconds::new(limits::GRACE_AFTER_PAYMENT_SECONDS.into()).expect("a number of seconds");
-        let mut after = hold.clone();
-        after.expires_at = open.deadline_before.max(now.deadline(grace.min(default.expect("a line"))));
-        if let Some(payment) = &mut after.details.as_mut().expect("details").payment {
-            payment.state = PaymentState::Closed;
+        if open.charge.is_some() {
+            return Err(in_progress(&hold, open));
         }
-        self.touch(&mut after, now, true);
+        let mut after = hold.clone();
+        self.shut_window(&mut after, now);
         Ok(after)
     }
 
+    /// Closes the open window of an active reservation.
+    pub(super) fn shut_window(&mut self, hold: &mut Hold, now: Instant) {
+        let default = hold.lines.iter().map(|line| self.default_ttl(&self.known(&line.item))).min();
+        let grace = Seconds::new(limits::GRACE_AFTER_PAYMENT_SECONDS.into()).expect("a number of seconds");
+        let payment = hold.details.as_mut().expect("details").payment.as_mut().expect("a payment");
+        payment.state = PaymentState::Closed;
+        hold.expires_at = payment.deadline_before.max(now.deadline(grace.min(default.expect("a line"))));
+        self.touch(hold, now, true);
+    }
+
     /// Keeps a changed reservation. Its items' figures change too if `turns`.
-    fn touch(&mut self, hold: &mut Hold, now: Instant, turns: bool) {
+    pub(super) fn touch(&mut self, hold: &mut Hold, now: Instant, turns: bool) {
         let mut lines = hold.lines.to_vec();
         for line in &mut lines {
             if turns {
@@ -116,6 +125,7 @@ impl Model {
             (RequestedLine { item: line.item.clone(), quantity: line.quantity.into() }, units)
         });
         let reserve = Reserve {
+            checkout: None,
             basket: Basket::with_selections(lines.collect()).expect("the lines of a reservation"),
             ttl: None,
             fulfilment: Fulfilment::All,
@@ -147,6 +157,7 @@ impl Model {
                 state: PaymentState::Closed,
                 until: now,
                 deadline_before: hold.expires_at,
+                charge: None,
             });
         } else if let Some(details) = &mut hold.details {
             // It was declined or given up.
@@ -157,7 +168,7 @@ impl Model {
         self.hold(hold.id).expect("a confirmed reservation")
     }
 
-    fn max_payment(&self, key: &ItemKey) -> Seconds {
+    pub(super) fn max_payment(&self, key: &ItemKey) -> Seconds {
         let mut nearest = self.rules.max_payment;
         for (location, limits) in &self.rules.locations {
             if location.as_str() == key.location() {

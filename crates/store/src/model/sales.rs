@@ -42,7 +42,17 @@ impl Model {
     }
 
     pub(super) fn return_units(&mut self, asked: &Return, now: Instant) -> Result<Hold, Rejection> {
-        let mut hold = self.sold_hold(asked.id, now)?;
+        let hold = self.sold_hold(asked.id, now)?;
+        self.return_sold(hold, asked, now)
+    }
+
+    /// Returns units of a confirmed reservation.
+    pub(super) fn return_sold(
+        &mut self,
+        mut hold: Hold,
+        asked: &Return,
+        now: Instant,
+    ) -> Result<Hold, Rejection> {
         let sold = match asked.from {
             None => Sold::Both,
             Some(ReturnFrom::Unfulfilled) => Sold::OnShelf,
@@ -106,8 +116,16 @@ impl Model {
         Ok(())
     }
 
-    fn sold_hold(&mut self, id: stockhold_domain::ReservationId, now: Instant) -> Result<Hold, Rejection> {
+    pub(super) fn sold_hold(
+        &mut self,
+        id: stockhold_domain::ReservationId,
+        now: Instant,
+    ) -> Result<Hold, Rejection> {
         let hold = self.found(id, now)?;
+        let uncaptured = hold.order_status() == Some(stockhold_domain::OrderStatus::Authorized);
+        if let Some(payment) = hold.details().payment.as_ref().filter(|_| uncaptured) {
+            return Err(super::payments::in_progress(&hold, payment));
+        }
         if hold.status == Status::Confirmed { Ok(hold) } else { Err(Rejection::ReservationNotConfirmed(id)) }
     }
 

@@ -87,6 +87,7 @@ fn optional(reserve: &mut Reserve) -> &mut OptionalTerms {
 
 fn reserves(table: &mut Table) {
     let base = Reserve {
+        checkout: None,
         override_limits: false,
         basket: counted(&[("hall", 2), ("tin", 1)]),
         ttl: None,

@@ -36,6 +36,8 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "take_out_of_pool" => decode::take_out_of_pool("tea", "vip", None, None, body).map(drop),
         "pause_item" | "resume_item" => decode::set_item_sale("tea", None, body, true).map(drop),
         "pause_sale" | "resume_sale" => decode::set_sale(None, body, true).map(drop),
+        "start_checkout" => decode::start_checkout(ID, None, None, body).map(drop),
+        "refund" => decode::refund(ID, None, body).map(drop),
         "quote_prices" => decode::quote(None, body).map(drop),
         "get_availabilities" => decode::availability(None, body).map(drop),
         "create_key" => match decode::create_key(None, body) {
@@ -175,6 +177,17 @@ fn strings(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
             good.push(json!("https://shop.example/hook"));
             bad.push(json!(1));
         }
+        () if schema["pattern"].as_str().is_some_and(|pattern| pattern.starts_with("^https?")) => {
+            let most = usize::try_from(schema["maxLength"].as_u64().unwrap()).unwrap();
+            let of = |bytes: usize| format!("https://{}", "x".repeat(bytes - "https://".len()));
+            good.extend([json!("http://x"), json!(of(most))]);
+            bad.extend([json!("ftp://x"), json!("https://a b"), json!(""), json!(of(most + 1)), json!(1)]);
+        }
+        () if schema["pattern"] == "^[!-~]+$" => {
+            let most = usize::try_from(schema["maxLength"].as_u64().unwrap()).unwrap();
+            good.extend([json!("x"), json!("x".repeat(most))]);
+            bad.extend([json!(""), json!("x".repeat(most + 1)), json!("a b"), json!("é"), json!(1)]);
+        }
         // The types of events that a webhook gets.
         () if !schema["pattern"].is_null() && schema["x-max-bytes"].is_null() => {
             good.extend([json!("stock.set"), json!("reservation.*"), json!("stockhold.sale.paused")]);
@@ -221,6 +234,12 @@ fn objects(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
                 object.retain(|other, _| !alternatives.iter().any(|one| *one == other));
             }
             object.insert(name.clone(), value);
+            let one_of = &schema["dependentSchemas"][name]["anyOf"][0]["required"];
+            for other in one_of.as_array().into_iter().flatten() {
+                let other = other.as_str().unwrap().to_owned();
+                let value = of(&other).0[0].clone();
+                object.insert(other, value);
+            }
             for other in schema["dependentRequired"][name].as_array().into_iter().flatten() {
                 let other = other.as_str().unwrap().to_owned();
                 let value = of(&other).0[0].clone();
@@ -250,10 +269,11 @@ fn bodies_at_the_edges_are_read_and_those_past_them_are_not() {
     let mut count = 0;
     for operation in operations() {
         let schema = &operation.value["requestBody"]["content"]["application/json"]["schema"];
-        if schema.is_null() {
+        let id = operation.id();
+        // The body of a provider's webhook is the provider's own.
+        if schema.is_null() || id == "provider_webhook" {
             continue;
         }
-        let id = operation.id();
         let (good, bad) = edges(schema);
         count += good.len() + bad.len();
         let start = |body: &str| body.chars().take(300).collect::<String>();

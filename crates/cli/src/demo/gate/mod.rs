@@ -6,6 +6,7 @@ mod buyers;
 mod postgres;
 mod redis;
 
+use super::audit::conclude;
 use super::server_process::ServerProcess;
 use super::{AWAY, CHECK_EVERY, PATIENCE, bug, say};
 use crate::client::{CallError, RetryClient};
@@ -82,20 +83,7 @@ pub(super) async fn tell(crowd: u32, units: u32, begun: Instant) -> Result<bool,
 
     print!("{}", refusals(&sale));
     let checks = audit::audit(&sale, units.into(), &variables).await?;
-    say(begun, "audit:");
-    for check in &checks {
-        check.print();
-    }
-    let right = checks.iter().all(|check| check.right);
-    say(
-        begun,
-        if right {
-            "the audit is right: no unit was lost or sold twice"
-        } else {
-            "the audit is WRONG: this is a bug"
-        },
-    );
-    Ok(right)
+    Ok(conclude(begun, &checks, "no unit was lost or sold twice"))
 }
 
 fn directory() -> Result<TempDir, CallError> {

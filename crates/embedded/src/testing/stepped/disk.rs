@@ -167,6 +167,7 @@ pub(super) struct IndexImage {
     pub(super) active: BTreeMap<ReservationId, Hold>,
     pub(super) closed: BTreeMap<ReservationId, Hold>,
     pub(super) records: BTreeMap<RecordKey, Record>,
+    pub(super) due_payments: BTreeMap<ReservationId, Instant>,
     pub(super) limits: BTreeMap<Label, Limit>,
     pub(super) sold: BTreeMap<CounterKey, u64>,
     runs: Vec<Arc<KeyRunImage>>,
@@ -238,6 +239,12 @@ impl IndexImage {
             }
         }
         self.closed.extend(chunk.closed.into_iter().map(|hold| (hold.id, hold)));
+        for (id, due) in chunk.due_payments {
+            match due {
+                Some(due) => self.due_payments.insert(id, due),
+                None => self.due_payments.remove(&id),
+            };
+        }
         self.records.extend(chunk.records.into_iter().map(|record| (record.key.clone(), record)));
         for limit in chunk.limits.limits {
             let is_over = |key: &CounterKey| key.generation != limit.generation || limit.terms.is_none();

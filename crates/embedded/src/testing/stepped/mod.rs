@@ -150,6 +150,9 @@ impl Machine {
         for (item, units) in &disk.index.units {
             memory.put_units(item, units.values().cloned().collect());
         }
+        for (id, due) in &disk.index.due_payments {
+            memory.due_payments.set(*id, Some(*due));
+        }
         for record in disk.index.records.values() {
             memory.put_record(record.clone());
         }

@@ -99,6 +99,9 @@ fn join(mut fold: Recount, base: Recount) -> Recount {
     if !fold.records.values().map(without_values).eq(base.records.values().map(without_values)) {
         found.push("the records differ");
     }
+    if fold.due_payments != base.due_payments {
+        found.push("the due payments differ");
+    }
     if fold.limits.limits != base.limits.limits || fold.limits.counters != base.limits.counters {
         found.push("the limits or their counters differ");
     }

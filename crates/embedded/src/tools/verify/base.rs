@@ -50,6 +50,9 @@ impl Recount {
     fn begin_with(&mut self, hold: &Hold) {
         self.limits.hold(hold, None);
         self.pools.hold(hold);
+        if let Some(due) = hold.payment_due_at() {
+            self.due_payments.insert(hold.id, due);
+        }
         if hold.status != Status::Confirmed {
             return;
         }

@@ -15,10 +15,10 @@ use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::item_key_interner::ItemKeyInterner;
-use crate::index::records;
 use crate::index::segments;
 use crate::index::units as index_units;
 use crate::index::{Index, IndexState, PAUSE_EVERYTHING, closed, read_state};
+use crate::index::{due_payments, records};
 use crate::log::start::LogStart;
 use crate::log::{self, Log};
 use crate::start::data_dir::{check_wal_unless_in_use, find_missing_end, read_sync_marker};
@@ -195,6 +195,7 @@ struct IndexView {
     active: Map<ReservationId, Hold>,
     closed: Map<ReservationId, u32>,
     records: BTreeMap<RecordKey, Record>,
+    due_payments: BTreeMap<ReservationId, Instant>,
     limits: LimitSet,
     counters: LimitCounters,
     keys: KeySum,
@@ -221,6 +222,9 @@ impl IndexView {
         )?;
         index_units::load(&snapshot, view.state.units, |item, units| {
             view.units.entry(item).or_default().add(units);
+        })?;
+        due_payments::load(&snapshot, view.state.due_payments, |id, due| {
+            view.due_payments.insert(id, due);
         })?;
         records::load(&snapshot, view.state.records, |record| {
             view.records.insert(record.key.clone(), record);
@@ -271,6 +275,7 @@ struct Recount {
     /// Fulfilled units of each item, less returns.
     fulfilled: Map<ItemKey, i128>,
     records: BTreeMap<RecordKey, Record>,
+    due_payments: BTreeMap<ReservationId, Instant>,
     limits: LimitRecount,
     pools: PoolRecount,
     /// Items of the index that differ from the log at the batch of the index. They may match the log a moment later.
@@ -311,6 +316,15 @@ impl Recount {
         match &event.transition {
             Transition::Hold { change, hold, figures, limits } => {
                 self.chain(event, hold, change);
+                match change.payment_due(hold) {
+                    Some(Some(due)) => {
+                        self.due_payments.insert(hold.id, due);
+                    }
+                    Some(None) => {
+                        self.due_payments.remove(&hold.id);
+                    }
+                    None => {}
+                }
                 for what in self.limits.hold(hold, limits.as_deref()) {
                     self.find(what);
                 }
@@ -468,6 +482,9 @@ impl Recount {
         }
         if index.records != self.records {
             found.push("index: the records differ from the log's".to_owned());
+        }
+        if index.due_payments != self.due_payments {
+            found.push("index: the due payments differ from the log's".to_owned());
         }
         if index.limits != self.limits.limits || index.counters != self.limits.counters {
             found.push("index: the limits or their counters differ from the log's".to_owned());

@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 82] = [
+const SCOPES: [(&str, &str); 90] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -44,6 +44,14 @@ const SCOPES: [(&str, &str); 82] = [
     ("POST /v1/reservations/{reservation_id}/confirm", "reservations:write"),
     ("POST /v1/reservations/{reservation_id}/fulfil", "reservations:write"),
     ("POST /v1/reservations/{reservation_id}/return", "reservations:write"),
+    ("POST /v1/reservations/{reservation_id}/checkout", "checkout:write"),
+    ("GET /v1/reservations/{reservation_id}/checkout", "reservations:read"),
+    ("POST /v1/reservations/{reservation_id}/checkout/cancel", "checkout:write"),
+    ("POST /v1/reservations/{reservation_id}/refund", "refunds:write"),
+    ("POST /v1/reservations/{reservation_id}/refund/retry", "refunds:write"),
+    ("GET /v1/orders", "reservations:read"),
+    ("GET /v1/orders/{order_id}", "reservations:read"),
+    ("POST /v1/providers/{provider}/webhook", "open"),
     ("POST /v1/commands", "that of each command"),
     ("GET /v1/gate", "inventory:read"),
     ("POST /v1/gate/reload", "sale:admin"),
@@ -107,6 +115,8 @@ fn call(spec: &RouteSpec) -> Call {
         .replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")
         .replace("{reservation_id}", "01890a5d-ac96-774b-bcce-b302099a8057")
         .replace("{limit_id}", "nothing")
+        .replace("{order_id}", "nothing")
+        .replace("{provider}", "nothing")
         .replace("{key_id}", "key_000102030405060708090a0b0c0d0e0f")
         .replace("{reason}", "nothing");
     assert!(!path.contains('{'), "{path}");
@@ -306,6 +316,26 @@ fn limits_are_passed_by_with_their_scope_only() {
     let plain = root(Call::post("/v1/inventory/tea/reserve").json(&json!({ "owner_id": "cart" })));
     assert_eq!((plain.status, &plain.json()["reason"]), (409, &json!("limit_exceeded")), "{plain:?}");
     assert_eq!(held(&server), 1);
+}
+
+/// A key that may reserve may not take payments with it.
+#[test]
+fn a_reserve_that_pays_needs_both_scopes() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(&dir, "");
+    ask(&server, Some(ROOT), Call::put("/v1/inventory/tea").json(&json!({ "total_units": 9 })));
+    let shop = key(&server, "shop", &json!({ "scopes": ["reservations:write"] }));
+    let till = key(&server, "till", &json!({ "scopes": ["reservations:write", "checkout:write"] }));
+    let method = json!({ "payment_method": { "provider": "test", "method_ref": "approve" } });
+    let reserve = json!({ "owner_id": "cart", "auto_checkout": method });
+    let call = || Call::post("/v1/inventory/tea/reserve").json(&reserve);
+    let refused = ask(&server, Some(&shop), call());
+    assert_eq!((refused.status, &refused.json()["missing"]), (403, &json!({ "scope": "checkout:write" })));
+    // This server has no provider.
+    let refused = ask(&server, Some(&till), call());
+    let pointer = json!("/auto_checkout/payment_method/provider");
+    assert_eq!((refused.status, &refused.json()["errors"][0]["pointer"]), (400, &pointer));
+    assert_eq!(held(&server), 0);
 }
 
 fn held(server: &Server) -> u64 {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 37] = [
+const KEYS: [&str; 39] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -14,6 +14,8 @@ const KEYS: [&str; 37] = [
     "tls_key",
     "tls_client_ca",
     "plain_http",
+    "providers",
+    "checkout",
     "store",
     "replica",
     "gate",

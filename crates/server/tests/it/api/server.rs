@@ -3,7 +3,7 @@
 use super::wire::{Answer, Call, Wire};
 use crate::support::{free_port, stockhold, wait_for};
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use tempfile::TempDir;
@@ -168,11 +168,8 @@ fn started(dir: &Path, flags: &[String], root_key: Option<&str>) -> (Child, [u16
 }
 
 fn is_ready(admin: SocketAddr) -> bool {
-    if TcpStream::connect(admin).is_err() {
-        return false;
-    }
-    // A server that ends closes its connections without an answer. Its caller sees the end and shows the log.
-    let mut wire = Wire::connect(admin);
+    // A server that ends accepts nothing more, or closes its connections without an answer. Its caller sees the end and shows the log.
+    let Some(mut wire) = Wire::try_connect(admin) else { return false };
     wire.try_send(&Call::get("/readyz").bytes())
         && wire.next_answer(true).is_some_and(|answer| answer.status == 200)
 }

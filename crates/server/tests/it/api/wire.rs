@@ -158,11 +158,16 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn connect(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect(to).unwrap();
+        Self::try_connect(to).unwrap_or_else(|| panic!("nobody listens on {to}"))
+    }
+
+    /// The same, of a server that may not listen.
+    pub(crate) fn try_connect(to: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(to).ok()?;
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(HANGS)).unwrap();
         stream.set_write_timeout(Some(HANGS)).unwrap();
-        Self { stream, read: Vec::new() }
+        Some(Self { stream, read: Vec::new() })
     }
 
     /// A request and its answer, which is one that the API's document has.

@@ -8,3 +8,7 @@ pub(super) fn two_instances_make_one_hold_of_one_order<D: Database>(database: &m
     let servers = [Server::over(&database.url()), Server::over(&database.url())];
     one_hold_at_a_time(&servers.each_ref());
 }
+
+pub(super) fn payments_of_two_instances_are_made_once<D: Database>(database: &mut D) {
+    crate::checkout::two_instances_pay_each_payment_once(&database.url());
+}

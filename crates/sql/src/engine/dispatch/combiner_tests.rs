@@ -42,6 +42,7 @@ fn item(sku: &str) -> ItemKey {
 
 fn reserve(basket: Basket) -> Command {
     Command::Reserve(Reserve {
+        checkout: None,
         override_limits: false,
         basket,
         ttl: None,

@@ -183,6 +183,10 @@ impl Session for Maps {
         Ok(Vec::new())
     }
 
+    async fn due_payments(&mut self, _: Instant, _: usize) -> Result<Vec<ReservationId>, DbError> {
+        Ok(Vec::new())
+    }
+
     async fn record_page(
         &mut self,
         _: RecordKind,

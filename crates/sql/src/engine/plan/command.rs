@@ -95,6 +95,9 @@ pub(crate) fn lines_of(
         | Command::Merge(_)
         | Command::OpenPayment(_)
         | Command::ClosePayment(_)
+        | Command::StartCheckout(_)
+        | Command::AdvancePayment(_)
+        | Command::Refund(_)
         | Command::Fulfil(_)
         | Command::Return(_) => refs.map_or(1, |refs| refs.lines().max(1)),
         Command::SetStock(_)

@@ -45,6 +45,7 @@ impl QueryQueues {
             | Query::History(_)
             | Query::Events { .. }
             | Query::Pauses
+            | Query::DuePayments { .. }
             | Query::Units(_)
             | Query::Unit { .. }
             | Query::UnitHistory { .. }
@@ -250,6 +251,9 @@ async fn find<S: Session>(
                 None if *limit > 0 && *after < newest => QueryResult::Archived { through: newest },
                 _ => QueryResult::Events(rows),
             }
+        }
+        Query::DuePayments { now, limit } => {
+            QueryResult::DuePayments(session.due_payments(*now, *limit).await?)
         }
         Query::Pauses => QueryResult::Pauses(pauses(session.paused().await?)?),
         Query::Units(filter) => QueryResult::Units(units(session, filter).await?),

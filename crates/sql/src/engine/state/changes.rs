@@ -65,6 +65,11 @@ impl LoadedState {
             self.holds.values().filter(relisted).filter_map(|entry| entry.after.as_ref()).collect();
         relisted_holds.sort_by_key(by_id);
         let new_orders = effects.events.iter().filter_map(confirmed_for_an_order).collect();
+        let due = |hold: &Option<Hold>| hold.as_ref().and_then(Hold::payment_due_at);
+        let moved_payments = self.holds.values().filter(|entry| due(&entry.before) != due(&entry.after));
+        let mut due_payments: Vec<_> =
+            moved_payments.filter_map(|entry| Some((entry.after.as_ref()?.id, due(&entry.after)))).collect();
+        due_payments.sort_unstable();
         let QueueChanges { gone, resized, come } = self.queue_changes();
         let pauses =
             self.pauses.iter().filter_map(|(location, entry)| Some((location.as_str(), entry.after?)));
@@ -97,6 +102,7 @@ impl LoadedState {
             full_histories,
             relisted_holds,
             new_orders,
+            due_payments,
             gone,
             resized,
             come,

@@ -1,12 +1,12 @@
 //! Recounting.
 
-use super::{Shop, adds_up, every_command, often_amended, verdict};
+use super::{Shop, adds_up, done, every_command, often_amended, verdict};
 use crate::fixture::{Desk, run};
 use crate::workload::mixed;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stockhold_sql::{AuditError, OpenError, Options};
 use stockhold_store::Query;
-use stockhold_store::conformance::{Maker, maker};
+use stockhold_store::conformance::{Maker, checkout_maker, maker};
 
 pub(super) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
     let error = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();
@@ -52,7 +52,7 @@ pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
 }
 
 /// What is done to the database, the tables that have to be put back, and what the finding says.
-const DRIFTS: [(&str, &[&str], &str); 37] = [
+const DRIFTS: [(&str, &[&str], &str); 39] = [
     ("UPDATE {t}items SET held = held + 1 WHERE held > 0", &["items"], "its events lead to"),
     ("UPDATE {t}items SET total_units = total_units + 1", &["items"], "its events lead to"),
     ("UPDATE {t}items SET oversell_allowance = 3", &["items"], "other settings"),
@@ -86,6 +86,12 @@ const DRIFTS: [(&str, &[&str], &str); 37] = [
     ("UPDATE {t}limit_counters SET held = held + 1", &["limit_counters"], "its reservations have"),
     ("UPDATE {t}limit_counters SET sold = sold + 1", &["limit_counters"], "its events lead to"),
     ("DELETE FROM {t}limit_counters", &["limit_counters"], "is not there, and its reservations"),
+    ("DELETE FROM {t}due_payments", &["due_payments"], "the queue of payments has it wrongly"),
+    (
+        "UPDATE {t}due_payments SET due_at = due_at + 1",
+        &["due_payments"],
+        "the queue of payments has it wrongly",
+    ),
     ("DELETE FROM {t}counted_holds", &["counted_holds"], "does not have it"),
     (
         "INSERT INTO {t}counted_holds SELECT limit_id, generation, subject, expires_at + 1, id FROM {t}counted_holds",
@@ -106,6 +112,10 @@ pub(super) fn every_kind_of_drift_is_found<S: Shop>(shop: &mut S) {
         let mut maker = Maker::new(63, "drift-");
         every_command(&*store, &mut maker, "");
         often_amended(&*store, &mut maker);
+        let priced = crate::fixture::stock(&*store, &mut maker, "drift-paid", 3);
+        run(&*store, maker.wrap(checkout_maker::set_price(&priced, 700))).unwrap();
+        let paid = done(&*store, maker.wrap(maker::reserve_for(60, &[(&priced, 1)])));
+        done(&*store, maker.wrap(checkout_maker::checkout(paid)));
         // One that is in no position: a cut between the commit and its number.
         Desk::new().find(&*store, Query::Events { after: 0, limit: 1 }).unwrap();
     }

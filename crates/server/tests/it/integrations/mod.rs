@@ -1,0 +1,3 @@
+//! Modules for shops, against a running server.
+
+mod magento2;
