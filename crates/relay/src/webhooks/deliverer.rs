@@ -422,6 +422,9 @@ impl Deliverer {
             lease.record.give_up(delivery);
         }
         lease.record.replay = None;
+        work.has_changed = true;
+        // Who reads that the endpoint is disabled finds its failed deliveries soon, also while others are still on their way.
+        self.keep_progress(lease, work).await?;
         Err(WorkEnd::Ended)
     }
 

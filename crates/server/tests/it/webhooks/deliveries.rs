@@ -136,7 +136,8 @@ fn status_410_disables_an_endpoint_and_a_replay_brings_what_it_missed() {
         (endpoint["status"] == "disabled").then_some(endpoint)
     });
     assert_eq!(disabled["disabled_reason"], "the endpoint answered with status 410");
-    assert_eq!(deliveries(&server, &path, "failed").len(), 1);
+    // The status is written first, and the list of deliveries after it.
+    wait_for("the failed delivery", || deliveries(&server, &path, "failed").len().eq(&1).then_some(()));
     let events =
         String::from_utf8_lossy(&call(&server, "GET", "/v1/events?after=0", &Value::Null).body).into_owned();
     assert!(events.contains("endpoint.disabled"), "{events}");
