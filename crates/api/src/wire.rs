@@ -369,10 +369,11 @@ mod form {
     use serde::Serialize;
     use serde::de::{Deserialize, Deserializer, Error};
     use std::borrow::Cow;
-    use stockhold_domain::{EventId, Instant, ReservationId};
+    use std::str::FromStr;
+    use stockhold_domain::{EventId, Instant, NotAnId, ReservationId};
 
     pub(super) fn id<'de, D: Deserializer<'de>>(from: D) -> Result<ReservationId, D::Error> {
-        bits(from).map(ReservationId::from_u128)
+        parsed(from)
     }
 
     pub(super) fn optional_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ReservationId>, D::Error> {
@@ -381,22 +382,19 @@ mod form {
 
     pub(super) fn ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ReservationId>, D::Error> {
         let texts = Vec::<Cow<'_, str>>::deserialize(from)?;
-        let read = |text: &Cow<'_, str>| crate::decode::uuid(text).map(ReservationId::from_u128);
-        let ids: Option<Vec<_>> = texts.iter().map(read).collect();
-        ids.ok_or_else(|| D::Error::custom("an id is no UUID"))
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
 
     pub(super) fn event_id<'de, D: Deserializer<'de>>(from: D) -> Result<EventId, D::Error> {
-        bits(from).map(EventId::from_u128)
+        parsed(from)
     }
 
     pub(super) fn optional_event_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<EventId>, D::Error> {
         event_id(from).map(Some)
     }
 
-    fn bits<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
-        let text = Cow::<str>::deserialize(from)?;
-        crate::decode::uuid(&text).ok_or_else(|| D::Error::custom("an id is no UUID"))
+    fn parsed<'de, T: FromStr<Err = NotAnId>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        Cow::<str>::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 
     pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Instant, D::Error> {

@@ -5,6 +5,7 @@ use crate::item::ItemKey;
 use crate::label::Label;
 use crate::time::Instant;
 use core::fmt;
+use core::str::FromStr;
 
 /// Number of buckets. The first item of a reservation decides its bucket.
 pub const BUCKETS: u16 = 1 << BUCKET_BITS;
@@ -147,6 +148,49 @@ fn fmt_uuid(bits: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         part(48, 4),
         part(0, 12)
     )
+}
+
+/// A text is no id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnId;
+
+impl fmt::Display for NotAnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id is a UUID like 018bcfe5-6800-7fff-bfff-ffffffffffff")
+    }
+}
+
+impl core::error::Error for NotAnId {}
+
+/// A UUID's 128 bits: 8-4-4-4-12 hexadecimal digits of either case.
+fn bits(text: &str) -> Result<u128, NotAnId> {
+    const LENGTH: usize = 36;
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    if text.len() != LENGTH {
+        return Err(NotAnId);
+    }
+    text.chars().enumerate().try_fold(0, |bits, (at, character)| {
+        if HYPHENS.contains(&at) {
+            return if character == '-' { Ok(bits) } else { Err(NotAnId) };
+        }
+        Ok((bits << 4) | u128::from(character.to_digit(16).ok_or(NotAnId)?))
+    })
+}
+
+impl FromStr for ReservationId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        bits(text).map(Self)
+    }
+}
+
+impl FromStr for EventId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        bits(text).map(Self)
+    }
 }
 
 impl fmt::Display for ReservationId {

@@ -73,7 +73,7 @@ pub use hold::{
     ReserveTerms, Status,
 };
 pub use hold_limits::{HoldLimits, LocationLimits};
-pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, RequestId, ReservationId, bucket_of};
+pub use id::{BUCKETS, EventId, Fingerprint, KeyHash, NotAnId, RequestId, ReservationId, bucket_of};
 pub use item::{CounterEffect, Item, ItemKey, Mode, SaleWindow, Settings, StockCounters, Supply};
 pub use label::{Label, LabelError};
 pub use limit::{

@@ -465,9 +465,7 @@ field! {
     /// A reservation's id.
     Id(ReservationId), deserialize_str, "a UUID like 018bcfe5-6800-7fff-bfff-ffffffffffff",
     fn visit_str<E: Error>(self, text: &str) -> Result<Id, E> {
-        let bits = super::path::uuid(text);
-        bits.map(|bits| Id(ReservationId::from_u128(bits)))
-            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        text.parse().map(Id).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

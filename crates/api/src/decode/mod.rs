@@ -41,7 +41,7 @@ pub use lists::{
     EVENTS_EXAMINED, EventFormat, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT,
     events, reservations, shelf, stream,
 };
-pub(crate) use path::{label as label_in_path, uuid};
+pub(crate) use path::label as label_in_path;
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
 pub use prices::{QuoteQuery, quote};
 pub use reservation::{

@@ -15,25 +15,10 @@ pub(crate) fn label(pointer: &str, segment: &str) -> Result<Label, Invalid> {
 
 /// Any UUID with hyphens.
 pub(super) fn reservation_id(segment: &str) -> Result<ReservationId, Invalid> {
-    uuid(segment).map(ReservationId::from_u128).ok_or_else(|| {
+    segment.parse().map_err(|_| {
         let found = clip(segment);
         let detail = format!("must be a UUID like 018bcfe5-6800-7fff-bfff-ffffffffffff, found \"{found}\"");
         Invalid::path("/reservation_id", detail)
-    })
-}
-
-/// A UUID's 128 bits: 8-4-4-4-12 hexadecimal digits of either case.
-pub(crate) fn uuid(text: &str) -> Option<u128> {
-    const LENGTH: usize = 36;
-    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-    if text.len() != LENGTH {
-        return None;
-    }
-    text.bytes().enumerate().try_fold(0, |bits, (at, byte)| {
-        if HYPHENS.contains(&at) {
-            return (byte == b'-').then_some(bits);
-        }
-        Some((bits << 4) | u128::from(hex(byte)?))
     })
 }
 

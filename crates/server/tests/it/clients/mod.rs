@@ -1,7 +1,10 @@
-//! Clients of other languages, against a running server.
+//! Clients, against a running server.
 
 mod curl;
+mod proxy;
 mod python;
+mod rust;
+mod scenarios;
 mod typescript;
 
 use std::path::{Path, PathBuf};
