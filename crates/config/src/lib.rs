@@ -7,6 +7,7 @@ mod advice;
 pub mod exit;
 mod flags;
 mod log_level;
+mod notifications;
 mod profile_listeners;
 mod providers;
 mod secret;

@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::notifications::NotificationSettings;
 use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
 use crate::sinks::{self, SinkSettings};
@@ -17,13 +18,14 @@ use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
 use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
 use stockhold_gate::GateAddress;
+use stockhold_notify::NotifierOptions;
 use stockhold_relay::{SinkOptions, WebhookOptions};
 use stockhold_service::network;
 
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 39] = [
+pub(crate) const KEYS: [&str; 40] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -61,11 +63,12 @@ pub(crate) const KEYS: [&str; 39] = [
     "sinks",
     "providers",
     "checkout",
+    "notifications",
     "webhook_allowed_networks",
     "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 8] = [
+pub(crate) const TABLES: [&str; 9] = [
     "locations",
     "issuers",
     "rate_limits",
@@ -74,6 +77,7 @@ pub(crate) const TABLES: [&str; 8] = [
     "sinks",
     "providers",
     "checkout",
+    "notifications",
 ];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
@@ -149,6 +153,8 @@ pub struct Config {
     pub providers: ProviderSettings,
     /// When payment providers are asked again.
     pub checkout: CheckoutSettings,
+    /// How buyers are notified.
+    pub notifications: NotificationSettings,
     /// Networks that webhooks may be sent to although they are not public.
     pub webhook_allowed_networks: Vec<String>,
     /// Certificates that webhooks trust instead of the system's, as PEM.
@@ -220,6 +226,7 @@ impl Default for Config {
             sinks: BTreeMap::new(),
             providers: ProviderSettings::default(),
             checkout: CheckoutSettings::default(),
+            notifications: NotificationSettings::default(),
             webhook_allowed_networks: Vec::new(),
             webhook_ca_file: None,
             locations: BTreeMap::new(),
@@ -246,6 +253,7 @@ impl Config {
         self.check_profile_listeners()?;
         self.sink_options().map_err(at("sinks"))?;
         self.checkout_options().map_err(at("providers"))?;
+        self.notifier_options().map_err(at("notifications"))?;
         self.webhook_options().map_err(at("webhook_allowed_networks"))?;
         if self.source.is_empty() || self.source.contains(char::is_control) {
             let what =
@@ -326,6 +334,18 @@ impl Config {
     /// How payments are taken.
     pub fn checkout_options(&self) -> Result<CheckoutOptions, String> {
         self.providers.options(self.checkout)
+    }
+
+    /// What buyers are notified with. `None` if they are not.
+    pub fn notifier_options(&self) -> Result<Option<NotifierOptions>, String> {
+        let options = self.notifications.options()?;
+        let name = SinkOptions::NOTIFICATIONS;
+        if options.is_some() && self.sinks.contains_key(name) {
+            return Err(format!(
+                "sinks.{name}: [notifications] has a sink of this name: give yours another one"
+            ));
+        }
+        Ok(options)
     }
 
     /// What webhooks are sent with.

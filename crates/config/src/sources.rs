@@ -3,6 +3,7 @@
 //!
 //! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
 
+use crate::notifications::SMTP_URL_VARIABLE;
 use crate::providers::STRIPE_VARIABLES;
 use crate::secret::SecretText;
 use crate::settings::{Config, KEYS, LogFormat, TABLES};
@@ -158,6 +159,10 @@ impl Sources {
                 self.read_stripe(config, name, member, value.to_str());
                 continue;
             }
+            if rest == SMTP_URL_VARIABLE {
+                self.read_smtp_url(config, name, value.to_str());
+                continue;
+            }
             if sinks::is_variable(rest) {
                 self.read_sink(config, name, rest, value.to_str());
                 continue;
@@ -208,6 +213,15 @@ impl Sources {
             Ok(()) => self.add_origin("providers", name),
             Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
         }
+    }
+
+    /// Sets the address of the SMTP server.
+    fn read_smtp_url(&mut self, config: &mut Config, name: &str, value: Option<&str>) {
+        let Some(url) = value else {
+            return self.errors.push(format!("{name} in the environment: must be UTF-8"));
+        };
+        config.notifications.smtp.get_or_insert_default().url = Some(SecretText::new(url.to_owned()));
+        self.add_origin("notifications", name);
     }
 
     /// Sets a member of a sink.

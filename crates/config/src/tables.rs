@@ -1,6 +1,7 @@
 //! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]`, `[rate_limits]`, the principals of listeners and `[sinks.NAME]`.
 
 use crate::access::{IssuerSettings, PrincipalSettings, Rate};
+use crate::notifications::{NOTIFICATION_KEYS, PUSH_KEYS, SMTP_KEYS};
 use crate::providers::{CHECKOUT_KEYS, PROVIDERS, STRIPE_KEYS, TEST_KEYS};
 use crate::secret::SecretText;
 use crate::settings::{Config, LocationTimes};
@@ -53,6 +54,8 @@ pub(crate) fn read(
                 Ok(())
             });
         }
+        ("notifications", Some(table), _) => read_notifications(errors, config, table, place),
+        ("notifications", None, _) => return Err("must be a table, [notifications]".to_owned()),
         ("checkout", None, _) => return Err("must be a table, [checkout]".to_owned()),
         ("sinks", None, _) => return Err("must be tables like [sinks.ledger]".to_owned()),
         ("hub_principal", Some(table), _) => {
@@ -228,4 +231,34 @@ fn read_rate(table: &dyn TableLike) -> Result<Rate, String> {
         value_of(item).number(true).map_err(|what| format!("{name} {what}"))
     };
     Ok(Rate { per_second: number("per_second")?, burst: number("burst")? })
+}
+
+fn read_notifications(
+    errors: &mut Vec<String>,
+    config: &mut Config,
+    table: &dyn TableLike,
+    place: Place<'_>,
+) {
+    let settings = &mut config.notifications;
+    let mut inner = Vec::new();
+    members(errors, table, ("notifications", &NOTIFICATION_KEYS), place, |member, item| {
+        if !["smtp", "push"].contains(&member) {
+            return settings.set(member, &value_of(item));
+        }
+        let Some(table) = item.as_table_like() else {
+            return Err(format!("must be a table, [notifications.{member}]"));
+        };
+        match member {
+            "smtp" => {
+                members(&mut inner, table, ("notifications.smtp", &SMTP_KEYS), place, |member, item| {
+                    settings.set_smtp(member, &value_of(item))
+                })
+            }
+            _ => members(&mut inner, table, ("notifications.push", &PUSH_KEYS), place, |member, item| {
+                settings.set_push(member, &value_of(item))
+            }),
+        }
+        Ok(())
+    });
+    errors.append(&mut inner);
 }

@@ -74,6 +74,8 @@ pub struct CheckoutTerms {
     pub description: Option<Arc<str>>,
     /// Amounts beside the lines, at most [`crate::limits::EXTRA_AMOUNTS`].
     pub extra: Box<[ExtraAmount]>,
+    /// Whether the service notifies the buyer.
+    pub notify: bool,
 }
 
 /// The state of a charge.

@@ -1,10 +1,11 @@
 //! An event on its way to a sink.
 
+use std::sync::Arc;
 use stockhold_api::encode::{
     self, CLOUD_EVENT_PREFIX, event_subject, event_type, inventory_cloud_event, item_subject,
 };
 use stockhold_api::{InventoryEvent, InventoryEventType};
-use stockhold_domain::{EventId, Instant, Item, ItemKey, StockChange, Transition};
+use stockhold_domain::{Event, EventId, Instant, Item, ItemKey, StockChange, Transition};
 use stockhold_store::EventRow;
 
 /// What became of an item.
@@ -33,15 +34,17 @@ pub(crate) struct Message {
     pub(crate) replay: Option<u32>,
     /// What became of an item, of `inventory.updated` and of the deletion of an item.
     pub(crate) item: Option<ItemState>,
+    /// The event of the feed. A derived event has none.
+    pub(crate) event: Option<Arc<Event>>,
     /// The event in JSON.
     pub(crate) body: Vec<u8>,
 }
 
 impl Message {
     /// An event of the feed.
-    pub(crate) fn of_row(row: &EventRow, source: &str, replay: Option<u32>) -> Self {
+    pub(crate) fn of_row(row: EventRow, source: &str, replay: Option<u32>) -> Self {
         let mut body = Vec::with_capacity(1_024);
-        encode::cloud_event(&mut body, row, source);
+        encode::cloud_event(&mut body, &row, source);
         Self {
             id: row.event.id,
             kind: format!("{CLOUD_EVENT_PREFIX}{}", event_type(&row.event)),
@@ -55,6 +58,7 @@ impl Message {
                 }
                 _ => None,
             },
+            event: Some(Arc::new(row.event)),
             body,
         }
     }
@@ -72,6 +76,7 @@ impl Message {
             replay: None,
             item: (derived.kind == InventoryEventType::Updated)
                 .then(|| ItemState::Updated(Box::new(derived.item))),
+            event: None,
             body,
         }
     }

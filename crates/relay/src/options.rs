@@ -1,10 +1,12 @@
 //! What the relay is started with.
 
 use crate::connection::split_user;
-use crate::filter::EventFilter;
+use crate::filter::{EventFilter, TypeFilter};
 use crate::webhooks::WebhookOptions;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use stockhold_notify::Notifier;
 
 /// What the relay is started with.
 #[derive(Clone, Debug)]
@@ -82,6 +84,8 @@ pub enum SinkKind {
         /// The address of a server.
         url: String,
     },
+    /// Mail and push messages to buyers.
+    Notifications(Arc<Notifier>),
 }
 
 /// A cluster of Kafka, and its topics.
@@ -125,6 +129,25 @@ impl KafkaOptions {
     }
 }
 
+impl SinkOptions {
+    /// The name of the sink of notifications.
+    pub const NOTIFICATIONS: &str = "notifications";
+    /// The types of the events that buyers can be told of.
+    const NOTIFIED_TYPES: [&str; 4] =
+        ["reservation.confirmed", "reservation.cancelled", "reservation.expired", "payment.*"];
+
+    /// The sink that tells buyers of what happens from its first start on.
+    pub fn notifications(notifier: Notifier) -> Self {
+        let types = TypeFilter::of_feed(&Self::NOTIFIED_TYPES.map(str::to_owned));
+        Self {
+            name: Self::NOTIFICATIONS.to_owned(),
+            kind: SinkKind::Notifications(Arc::new(notifier)),
+            filter: EventFilter { types, ..EventFilter::ALL },
+            start: SinkStart::Now,
+        }
+    }
+}
+
 impl SinkKind {
     /// Its name in the configuration.
     pub fn name(&self) -> &'static str {
@@ -135,6 +158,7 @@ impl SinkKind {
             Self::Kafka(_) => "kafka",
             Self::ClickHouse { .. } => "clickhouse",
             Self::BrowseCache { .. } => "redis",
+            Self::Notifications(_) => "notifications",
         }
     }
 }

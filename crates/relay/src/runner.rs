@@ -163,13 +163,14 @@ impl Runner {
             }
         };
         let mut messages = Vec::with_capacity(rows.len());
-        for row in &rows {
+        let last = rows.last().map_or(progress.scanned, |row| row.position);
+        let is_last_page = rows.len() < BATCH;
+        for row in rows {
+            progress.inventory.note(&row, &self.options.filter);
             if self.options.filter.has(&row.event) {
                 messages.push(self.message(lease, row));
             }
-            progress.inventory.note(row, &self.options.filter);
         }
-        let last = rows.last().map_or(progress.scanned, |row| row.position);
         let is_due = progress.flushed_at.elapsed() >= FLUSH_INTERVAL;
         let covered = progress.inventory.covered_through();
         if is_due && covered.is_some() {
@@ -187,7 +188,7 @@ impl Runner {
         if progress.checked_at.elapsed() >= RECORD_INTERVAL {
             self.keep_record(lease, progress, None).await?;
         }
-        if rows.len() < BATCH {
+        if is_last_page {
             let wait =
                 if progress.inventory.covered_through().is_some() { FLUSH_INTERVAL } else { LONGEST_WAIT };
             self.feed.wait_after(progress.scanned, wait).await;
@@ -195,7 +196,7 @@ impl Runner {
         Ok(())
     }
 
-    fn message(&self, lease: &Lease<'_, SinkRecord>, row: &EventRow) -> Message {
+    fn message(&self, lease: &Lease<'_, SinkRecord>, row: EventRow) -> Message {
         let is_replayed = row.position <= lease.record.replay_through;
         Message::of_row(row, &self.source, is_replayed.then_some(lease.record.replays))
     }

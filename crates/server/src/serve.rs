@@ -14,7 +14,8 @@ use stockhold_api::profiles::Profile;
 use stockhold_checkout::CheckoutRunner;
 use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
 use stockhold_embedded::Options;
-use stockhold_relay::{Relay, RelayOptions};
+use stockhold_notify::Notifier;
+use stockhold_relay::{Relay, RelayOptions, SinkOptions};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::ids::IdSource;
 use stockhold_store::{StartProgress, StartStatus};
@@ -206,16 +207,27 @@ fn start_relay(config: &Config, store: &Backend, clock: &Arc<dyn Clock>) -> Resu
     let mut ids = IdSource::from_system().map_err(|error| error.to_string())?;
     // Of the instances of a host, each has a name of its own.
     let instance = format!("{}-{:08x}", host_name(), ids.random() >> 96);
+    let mut sinks = config.sink_options()?;
+    if let Some(options) = config.notifier_options()? {
+        let notifier = Notifier::new(&options, contacts());
+        let notifier = notifier.map_err(|error| format!("notifications.{error}"))?;
+        sinks.push(SinkOptions::notifications(notifier));
+    }
     let options = RelayOptions {
         source: config.source.clone(),
         instance,
         is_shared: !config.store.is_embedded(),
-        sinks: config.sink_options()?,
+        sinks,
         webhooks: config.webhook_options()?,
     };
     // Derived events have to show the newest state of an item.
     let relay = Relay::start(store.primary(), Arc::clone(clock), options);
     relay.map(Arc::new).map_err(|error| format!("starting the relay: {error}"))
+}
+
+/// Where buyers can be reached.
+fn contacts() -> Arc<dyn Contacts> {
+    Arc::new(NoContacts)
 }
 
 /// Starts to move payments on.

@@ -180,6 +180,8 @@ pub(super) struct CheckoutBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) on_decline: Option<OnDeclineWord>,
     #[serde(default, deserialize_with = "given")]
+    pub(super) notify: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
     pub(super) window_seconds: Option<PaymentTtl>,
     #[serde(default, deserialize_with = "given")]
     pub(super) return_url: Option<String>,

@@ -83,6 +83,7 @@ fn checkout_request<'a>(
             return_url: body.return_url.map(|text| return_url(&text, at)).transpose()?,
             description: body.description.map(|text| description(&text, at)).transpose()?,
             extra: body.extra.map(|amounts| extra(amounts, at)).transpose()?.unwrap_or_default(),
+            notify: body.notify.is_some_and(|notify| notify.0),
         },
         window: body.window_seconds.map(|window| window.0),
     };

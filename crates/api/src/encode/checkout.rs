@@ -81,6 +81,9 @@ fn put_charge(object: &mut Object<'_>, charge: &Charge, authorizations: u32) {
         object.number("captured_amount", charge.captured);
         object.number("refunded_amount", charge.refunded);
     }
+    if charge.terms.notify {
+        object.flag("notify", true);
+    }
     object.optional_text("error", charge.error.as_ref().map(Label::as_str));
 }
 

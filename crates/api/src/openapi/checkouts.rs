@@ -124,6 +124,13 @@ fn checkout_members() -> Vec<Member> {
                 "`release`, the default: a declined payment releases the hold. `keep`: the hold stays for another payment.",
             ),
         ),
+        maybe(
+            "notify",
+            super::schema::flag(
+                "Whether the buyer is notified by mail and push of what becomes of the order, if the server is configured for it. The \
+                 reservation needs a `customer_id`. Default: false.",
+            ),
+        ),
         maybe("window_seconds", integer(1, PAYMENT_CEILING_SECONDS.into(), window)),
         maybe("return_url", return_url),
         maybe("description", description),
@@ -207,6 +214,7 @@ pub(super) fn of_payment() -> Vec<Member> {
         maybe("currency", label("The three letters of the currency, in lower case.")),
         maybe("captured_amount", amount("What was taken.")),
         maybe("refunded_amount", amount("What was given back.")),
+        maybe("notify", super::schema::flag("Whether the buyer is notified. Absent if not.")),
         maybe("error", label("The code of the latest failure.")),
         maybe("next_action", named("NextAction")),
     ]

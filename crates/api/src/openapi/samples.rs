@@ -224,6 +224,7 @@ fn charge(state: ChargeState) -> Charge {
             return_url: None,
             description: None,
             extra: [ExtraAmount { name: label("postage"), amount: 490 }].into(),
+            notify: true,
         }),
         order_id: label("order-1002"),
         amount: 1_990,

@@ -16,6 +16,9 @@ pub struct CheckoutRequest {
     /// `release`, the default, or `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_decline: Option<String>,
+    /// Whether the buyer is notified by mail and push.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
     /// The order that the reservation becomes; a new id when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_id: Option<String>,

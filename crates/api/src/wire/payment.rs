@@ -28,6 +28,9 @@ pub struct Payment {
     pub captured_amount: Option<u64>,
     /// What was given back.
     pub refunded_amount: Option<u64>,
+    /// Whether the buyer is notified.
+    #[serde(default)]
+    pub notify: bool,
     /// The code of the latest failure.
     pub error: Option<String>,
     /// What the buyer has to do before the payment goes on.

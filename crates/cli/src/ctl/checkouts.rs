@@ -78,6 +78,9 @@ pub(super) struct StartCheckoutArgs {
     /// Keep the hold if the payment is declined [default: it is released]
     #[arg(long)]
     keep: bool,
+    /// Notify the buyer by mail and push, if the server is configured for it
+    #[arg(long)]
+    notify: bool,
     /// Length of the payment window [default: 900]
     #[arg(long, value_name = "SECONDS")]
     window: Option<u64>,
@@ -105,6 +108,7 @@ impl StartCheckoutArgs {
             "order_id": self.order,
             "capture": self.charge_first.then_some("charge_then_confirm"),
             "on_decline": self.keep.then_some("keep"),
+            "notify": self.notify.then_some(true),
             "window_seconds": self.window,
             "return_url": self.return_url,
             "extra": if extra.is_empty() { Value::Null } else { extra.into() },

@@ -7,6 +7,7 @@ mod events;
 mod gate;
 mod keys;
 mod limits;
+mod notify;
 mod pools;
 mod requests;
 mod show;
@@ -174,6 +175,9 @@ enum CtlCommand {
     /// The endpoints that events are sent to: create, list, test and repair them
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
+    /// Mail and push messages to buyers: show them before anybody gets them
+    #[command(subcommand)]
+    Notify(notify::NotifyCommand),
     /// Show the newest events, or follow events as they happen
     ///
     ///   stockhold ctl events --reservation 0198f2c4-6f3a-7c3e-9b1d-2f4a5b6c7d8e
@@ -264,6 +268,9 @@ pub(super) fn run(args: &CtlArgs) -> ExitCode {
             Ok((url, caller)) => server::block_on(events.run(&url, &caller, args.call.json)),
             Err(code) => code,
         };
+    }
+    if let CtlCommand::Notify(notify) = &args.command {
+        return notify.run();
     }
     args.call.ask(args.command.request())
 }
@@ -392,6 +399,7 @@ impl CtlCommand {
             Self::Gate(ask) => Ok(ask.request()),
             Self::Sinks(ask) => Ok(ask.request()),
             Self::Webhooks(ask) => Ok(ask.request()),
+            Self::Notify(_) => Err("a preview is no request".to_owned()),
             Self::Events(_) => Err("events are not a single request".to_owned()),
         }
     }

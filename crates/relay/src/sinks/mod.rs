@@ -6,6 +6,7 @@ mod clickhouse;
 mod file;
 mod kafka;
 mod nats;
+mod notifications;
 mod rabbitmq;
 
 use crate::options::{RelayOptions, SinkKind, SinkOptions};
@@ -35,6 +36,9 @@ pub(crate) fn sink(relay: &RelayOptions, options: &SinkOptions, store: &Arc<dyn 
         }
         SinkKind::Kafka(kafka) => Box::new(kafka::Kafka::new(kafka.clone())),
         SinkKind::ClickHouse { url, table } => Box::new(clickhouse::ClickHouse::new(url, table.clone())),
+        SinkKind::Notifications(notifier) => {
+            Box::new(notifications::NotificationSink::new(Arc::clone(notifier)))
+        }
         SinkKind::BrowseCache { url } => {
             Box::new(browse_cache::BrowseCache::new(url.clone(), Arc::clone(store), options.filter.clone()))
         }

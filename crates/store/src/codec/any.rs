@@ -245,6 +245,7 @@ impl Any {
                 extra: (0..count)
                     .map(|_| ExtraAmount { name: self.label(), amount: self.number() })
                     .collect(),
+                notify: self.0.one_in(2),
             }),
             order_id: self.label(),
             amount: self.number(),

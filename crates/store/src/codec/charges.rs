@@ -29,6 +29,7 @@ const CUSTOMER_REF: u8 = 1;
 const RETURN_URL: u8 = 2;
 const DESCRIPTION: u8 = 3;
 const EXTRA: u8 = 4;
+const NOTIFY: u8 = 5;
 
 /// Every state at the place of its byte.
 const STATES: [ChargeState; 12] = [
@@ -163,6 +164,7 @@ pub(super) fn put_checkout_terms(out: &mut Vec<u8>, terms: &CheckoutTerms) {
         return_url,
         description,
         extra,
+        notify,
     } = terms;
     put_text(out, provider.as_str());
     put_text(out, method_ref.as_str());
@@ -184,6 +186,7 @@ pub(super) fn put_checkout_terms(out: &mut Vec<u8>, terms: &CheckoutTerms) {
             put_u64(out, *amount);
         }
     });
+    put_field(out, NOTIFY, notify.then_some(1), put_u64);
     end_fields(out);
 }
 
@@ -205,6 +208,7 @@ fn checkout_terms(reader: &mut Reader<'_>) -> Read<CheckoutTerms> {
         return_url: None,
         description: None,
         extra: Box::default(),
+        notify: false,
     };
     reader.fields(|reader, tag| {
         match tag {
@@ -217,6 +221,10 @@ fn checkout_terms(reader: &mut Reader<'_>) -> Read<CheckoutTerms> {
                     Ok(ExtraAmount { name: reader.label()?, amount: reader.u64()? })
                 };
                 terms.extra = (0..count).map(|_| extra(reader)).collect::<Read<_>>()?;
+            }
+            NOTIFY => {
+                terms.notify = true;
+                reader.positive()?;
             }
             _ => return Ok(false),
         }

@@ -17,6 +17,7 @@ pub fn checkout_terms(capture: CaptureMethod, on_decline: OnDecline) -> Checkout
         return_url: None,
         description: None,
         extra: [].into(),
+        notify: false,
     }
 }
 
