@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::customers::CustomerSettings;
 use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
 use crate::sinks::{self, SinkSettings};
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use stockhold_checkout::CheckoutOptions;
+use stockhold_customers::Keyring;
 use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
 use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
@@ -23,7 +25,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 39] = [
+pub(crate) const KEYS: [&str; 40] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -61,11 +63,12 @@ pub(crate) const KEYS: [&str; 39] = [
     "sinks",
     "providers",
     "checkout",
+    "customers",
     "webhook_allowed_networks",
     "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 8] = [
+pub(crate) const TABLES: [&str; 9] = [
     "locations",
     "issuers",
     "rate_limits",
@@ -74,6 +77,7 @@ pub(crate) const TABLES: [&str; 8] = [
     "sinks",
     "providers",
     "checkout",
+    "customers",
 ];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
@@ -149,6 +153,8 @@ pub struct Config {
     pub providers: ProviderSettings,
     /// When payment providers are asked again.
     pub checkout: CheckoutSettings,
+    /// How personal data of customers is kept.
+    pub customers: CustomerSettings,
     /// Networks that webhooks may be sent to although they are not public.
     pub webhook_allowed_networks: Vec<String>,
     /// Certificates that webhooks trust instead of the system's, as PEM.
@@ -220,6 +226,7 @@ impl Default for Config {
             sinks: BTreeMap::new(),
             providers: ProviderSettings::default(),
             checkout: CheckoutSettings::default(),
+            customers: CustomerSettings::default(),
             webhook_allowed_networks: Vec::new(),
             webhook_ca_file: None,
             locations: BTreeMap::new(),
@@ -246,6 +253,7 @@ impl Config {
         self.check_profile_listeners()?;
         self.sink_options().map_err(at("sinks"))?;
         self.checkout_options().map_err(at("providers"))?;
+        self.keyring().map_err(at("customers"))?;
         self.webhook_options().map_err(at("webhook_allowed_networks"))?;
         if self.source.is_empty() || self.source.contains(char::is_control) {
             let what =
@@ -326,6 +334,11 @@ impl Config {
     /// How payments are taken.
     pub fn checkout_options(&self) -> Result<CheckoutOptions, String> {
         self.providers.options(self.checkout)
+    }
+
+    /// The keys that personal data of customers is encrypted with.
+    pub fn keyring(&self) -> Result<Keyring, String> {
+        self.customers.keyring().map_err(|what| format!("customers.{what}"))
     }
 
     /// What webhooks are sent with.

@@ -3,6 +3,7 @@
 //!
 //! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
 
+use crate::customers::ENCRYPTION_KEYS_VARIABLE;
 use crate::providers::STRIPE_VARIABLES;
 use crate::secret::SecretText;
 use crate::settings::{Config, KEYS, LogFormat, TABLES};
@@ -158,6 +159,10 @@ impl Sources {
                 self.read_stripe(config, name, member, value.to_str());
                 continue;
             }
+            if rest == ENCRYPTION_KEYS_VARIABLE {
+                self.read_encryption_keys(config, name, value.to_str());
+                continue;
+            }
             if sinks::is_variable(rest) {
                 self.read_sink(config, name, rest, value.to_str());
                 continue;
@@ -206,6 +211,15 @@ impl Sources {
         let value = set.map(|text| Value::Text(text.to_owned()));
         match value.and_then(|value| config.providers.set_stripe(member, &value, false)) {
             Ok(()) => self.add_origin("providers", name),
+            Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
+        }
+    }
+
+    /// Sets the keys of customers.
+    fn read_encryption_keys(&mut self, config: &mut Config, name: &str, value: Option<&str>) {
+        let set = value.ok_or_else(|| "must be UTF-8".to_owned());
+        match set.and_then(|text| config.customers.set(&Value::Text(text.to_owned()), false)) {
+            Ok(()) => self.add_origin("customers", name),
             Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
         }
     }

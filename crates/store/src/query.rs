@@ -1,5 +1,6 @@
 //! Queries, their results, and the pages that lists are read in.
 
+use crate::customers::{CustomerRequest, CustomerResult};
 use crate::event_row::EventRow;
 use std::sync::Arc;
 use stockhold_domain::{
@@ -83,6 +84,8 @@ pub enum Query {
     },
     /// What a limit counts.
     LimitUsage(UsageRequest),
+    /// Rows of customers. Unlike other queries it may write: these rows are in no event.
+    Customer(CustomerRequest),
 }
 
 /// Selects counters of a limit.
@@ -358,4 +361,6 @@ pub enum QueryResult {
     Limits(Vec<Limit>),
     /// Result of [`Query::LimitUsage`]. `None` when there is no such limit, or it was deleted.
     LimitUsage(Option<LimitUsage>),
+    /// Result of [`Query::Customer`].
+    Customer(CustomerResult),
 }
