@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use stockhold_api::profiles::Profile;
 use stockhold_checkout::CheckoutRunner;
 use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
+use stockhold_customers::Customers;
 use stockhold_embedded::Options;
 use stockhold_relay::{Relay, RelayOptions};
 use stockhold_store::clock::{Clock, SteadyClock};
@@ -133,7 +134,10 @@ async fn start_and_run(
         tls
     });
     let relay = start_relay(config, store, &clock).map_err(failed)?;
-    let checkout = start_checkout(config, store, &clock).map_err(failed)?;
+    let keyring = config.keyring().map_err(failed)?;
+    // A customer has to be read as it is now, and not as a replica has it.
+    let customers = Customers::new(store.primary(), Arc::new(keyring));
+    let checkout = start_checkout(config, store, &clock, &customers).map_err(failed)?;
     let http = Http::start(
         config.workers(),
         Services {
@@ -141,6 +145,7 @@ async fn start_and_run(
             gate: store.gate(),
             relay: Arc::clone(&relay),
             checkout: Arc::clone(&checkout),
+            customers: customers.clone(),
             clock,
             access: Arc::clone(&access),
             rules,
@@ -223,9 +228,11 @@ fn start_checkout(
     config: &Config,
     store: &Backend,
     clock: &Arc<dyn Clock>,
+    customers: &Customers,
 ) -> Result<Arc<CheckoutRunner>, String> {
     // A payment has to be read as it is now, and not as a replica has it.
-    let runner = CheckoutRunner::start(store.primary(), Arc::clone(clock), &config.checkout_options()?);
+    let options = config.checkout_options()?;
+    let runner = CheckoutRunner::start(store.primary(), Arc::clone(clock), customers.clone(), &options);
     runner.map(Arc::new).map_err(|error| format!("starting payments: {error}"))
 }
 

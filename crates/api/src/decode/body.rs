@@ -14,6 +14,7 @@ use super::source::SourceBody;
 use super::terms::body_with_terms;
 use super::units::AttributesField;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use stockhold_domain::Patch;
 
 body_with_terms! {
@@ -173,6 +174,8 @@ pub(super) struct PaymentBody<'a> {
 pub(super) struct CheckoutBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) payment_method: Option<JsonObject<PaymentMethodBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) customer_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     pub(super) order_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
@@ -490,6 +493,27 @@ pub(super) struct LimitBody {
     pub(super) limit: Stock,
     #[serde(default, deserialize_with = "given")]
     pub(super) counts: Option<LimitedUnitsWord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CustomerBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) provider_refs: Option<BTreeMap<String, JsonObject<CustomerMethodBody>>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) email: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) push_token: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) locale: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CustomerMethodBody {
+    pub(super) method_ref: ProviderName,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) customer_ref: Option<ProviderName>,
 }
 
 #[derive(Deserialize)]

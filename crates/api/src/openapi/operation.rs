@@ -280,6 +280,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::PaymentDeclined,
         Reason::PaymentNotCaptured,
         Reason::UnknownOrder,
+        Reason::UnknownCustomer,
         Reason::UnknownKey,
         Reason::UnknownLimit,
         Reason::TooManyLimits,
