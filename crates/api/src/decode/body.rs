@@ -14,7 +14,6 @@ use super::source::SourceBody;
 use super::terms::body_with_terms;
 use super::units::AttributesField;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use stockhold_domain::Patch;
 
 body_with_terms! {
@@ -499,13 +498,22 @@ pub(super) struct LimitBody {
 #[serde(deny_unknown_fields)]
 pub(super) struct CustomerBody {
     #[serde(default, deserialize_with = "given")]
-    pub(super) provider_refs: Option<BTreeMap<String, JsonObject<CustomerMethodBody>>>,
+    pub(super) provider_refs: Option<JsonObject<ProviderRefsBody>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) email: Option<String>,
     #[serde(default, deserialize_with = "given")]
     pub(super) push_token: Option<String>,
     #[serde(default, deserialize_with = "given")]
     pub(super) locale: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderRefsBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) stripe: Option<JsonObject<CustomerMethodBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) test: Option<JsonObject<CustomerMethodBody>>,
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! The requests on customers. An error about personal data never repeats it.
 
-use super::body::{self, CustomerBody};
+use super::body::{self, CustomerBody, CustomerMethodBody, ProviderRefsBody};
 use super::field::JsonObject;
 use super::header::{self, Match};
 use super::lists::{PAGE_DEFAULT, limit as page_limit, no_cursor};
@@ -30,13 +30,17 @@ pub fn put_customer(
 ) -> Result<(Label, Profile, Option<Precondition>), Invalid> {
     let target = both(customer(id, query), header::expected(precondition));
     let ((id, expected), body) = both(target, body::read::<CustomerBody>(body).map_err(hidden))?;
-    let methods = body.provider_refs.unwrap_or_default().into_iter();
-    let method = |(name, JsonObject(method)): (String, JsonObject<body::CustomerMethodBody>)| {
-        let customer_ref = method.customer_ref.map(|text| text.0);
-        (name, ProviderMethod { customer_ref, method_ref: method.method_ref.0 })
+    let JsonObject(refs) = body.provider_refs.unwrap_or(JsonObject(ProviderRefsBody::default()));
+    let method = |(provider, method): (&str, Option<JsonObject<CustomerMethodBody>>)| {
+        let JsonObject(CustomerMethodBody { method_ref, customer_ref }) = method?;
+        let customer_ref = customer_ref.map(|text| text.0);
+        Some((provider.to_owned(), ProviderMethod { customer_ref, method_ref: method_ref.0 }))
     };
     let profile = Profile {
-        provider_refs: methods.map(method).collect(),
+        provider_refs: [("stripe", refs.stripe), ("test", refs.test)]
+            .into_iter()
+            .filter_map(method)
+            .collect(),
         email: body.email,
         push_token: body.push_token,
         locale: body.locale,

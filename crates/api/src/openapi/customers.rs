@@ -9,10 +9,7 @@ use super::schema::{Member, always, closed, counter, flag, label, maybe, named, 
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
-use stockhold_customers::{
-    EMAIL_BYTES, LOCALE_BYTES, PROVIDER_NAME_BYTES, PROVIDERS, PUSH_TOKEN_BYTES, Profile, ProviderMethod,
-    RewrapPage,
-};
+use stockhold_customers::{EMAIL_BYTES, LOCALE_BYTES, PUSH_TOKEN_BYTES, Profile, ProviderMethod, RewrapPage};
 use stockhold_domain::ProviderRef;
 
 /// The id of a customer that examples create and delete.
@@ -48,6 +45,13 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "ProviderRefs",
+            closed(
+                "Payment methods, by the providers that keep them.",
+                vec![maybe("stripe", named("CustomerMethod")), maybe("test", named("CustomerMethod"))],
+            ),
+        ),
+        (
             "RewrapPage",
             object(
                 "What was wrapped with the first configured key.",
@@ -68,18 +72,11 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 /// What is stored about a customer. `own` makes the member that every answer has.
 fn members(own: impl Fn(&'static str, Value) -> Member) -> Vec<Member> {
     vec![
-        own(
-            "provider_refs",
-            json!({
-                "type": "object", "maxProperties": PROVIDERS, "additionalProperties": named("CustomerMethod"),
-                "propertyNames": { "pattern": format!("^[a-z0-9_]{{1,{PROVIDER_NAME_BYTES}}}$") },
-                "description": "Payment methods by the name of their provider, such as `stripe`.",
-            }),
-        ),
+        own("provider_refs", named("ProviderRefs")),
         maybe(
             "email",
             json!({
-                "type": "string", "minLength": 3, "maxLength": EMAIL_BYTES, "x-max-bytes": EMAIL_BYTES,
+                "type": "string", "format": "email", "minLength": 3, "maxLength": EMAIL_BYTES, "x-max-bytes": EMAIL_BYTES,
                 "pattern": "^[^@\\s]+@[^@\\s]+$", "description": "One email address.",
             }),
         ),
@@ -93,7 +90,7 @@ fn members(own: impl Fn(&'static str, Value) -> Member) -> Vec<Member> {
         maybe(
             "locale",
             json!({
-                "type": "string", "minLength": 2, "maxLength": LOCALE_BYTES,
+                "type": "string", "format": "language-tag", "minLength": 2, "maxLength": LOCALE_BYTES,
                 "pattern": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
                 "description": "The language of messages: a tag like `de-CH` (BCP 47).",
             }),

@@ -281,6 +281,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::PaymentNotCaptured,
         Reason::UnknownOrder,
         Reason::UnknownCustomer,
+        Reason::EncryptionKeyMissing,
         Reason::UnknownKey,
         Reason::UnknownLimit,
         Reason::TooManyLimits,

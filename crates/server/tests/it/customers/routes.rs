@@ -105,7 +105,7 @@ fn wrong_input_is_refused_and_not_repeated() {
             json!({ "provider_refs": { "test": { "customer_ref": "secret" } } }),
             "/provider_refs/test/method_ref",
         ),
-        (json!({ "provider_refs": { "Test": { "method_ref": "secret" } } }), "/provider_refs"),
+        (json!({ "provider_refs": { "Test": { "method_ref": "secret" } } }), "/provider_refs/Test"),
         (json!({ "provider_refs": { "test": "secret" } }), "/provider_refs/test"),
         (json!({ "name": "secret" }), "/name"),
     ];
