@@ -28,6 +28,7 @@ REFUSED = [
     ("POST", "inventory/tea/reserve", {"owner_id": "o", "auto_checkout": {"payment_method": {**METHOD, "provider": "nobodys"}}}),
     ("POST", "inventory/tea/reserve", {"owner_id": "o", "auto_checkout": {"payment_method": METHOD, "description": "é" * 600}}),
     ("POST", "inventory/tea/reserve", {"owner_id": "o", "auto_checkout": {"payment_method": METHOD, "extra": LARGE}}),
+    ("PUT", "customers/ann", {"email": "ann@example.com,ben@example.com"}),
     ("PUT", "inventory/new", {}),
     ("PUT", "inventory/tea", {"on_hand": 1, "total_units": 1}),
     ("PUT", "inventory/tea", {"on_hand": 1}),

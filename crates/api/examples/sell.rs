@@ -1,3 +1,5 @@
+//! Sells two shirts: a hold, and a sale.
+
 use stockhold_api::client::{At, Client};
 use stockhold_api::wire::{Confirmation, Stock, Terms};
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use stockhold_api::encode::BuyerAction;
+use stockhold_customers::ProviderMethod;
 use stockhold_domain::{Charge, Instant, ProviderRef, ReservationId};
 
 /// The answer to a request to a provider, later.
@@ -14,6 +15,8 @@ pub(crate) struct PaymentRequest<'a> {
     pub(crate) reservation_id: ReservationId,
     pub(crate) payment_id: &'a str,
     pub(crate) charge: &'a Charge,
+    /// The payment method. `None` if the customer was erased who had it.
+    pub(crate) method: Option<&'a ProviderMethod>,
     /// How many keys payments of the reservation had, this one included.
     pub(crate) attempt: u32,
     /// The idempotency key.
@@ -74,13 +77,17 @@ pub struct WebhookHeaders<'a> {
 
 /// A payment provider.
 pub(crate) trait PaymentProvider: Send + Sync {
-    /// Asks for a payment, or repeats the request with the same key.
-    fn authorize<'a>(&'a self, request: &'a PaymentRequest<'a>) -> ProviderFuture<'a, ProviderPayment>;
+    /// Asks for a payment with a payment method, or repeats the request with the same key.
+    fn authorize<'a>(
+        &'a self,
+        request: &'a PaymentRequest<'a>,
+        method: &'a ProviderMethod,
+    ) -> ProviderFuture<'a, ProviderPayment>;
 
     /// Reads a payment.
     fn retrieve<'a>(&'a self, provider_ref: &'a ProviderRef) -> ProviderFuture<'a, ProviderPayment>;
 
-    /// Looks for the payment of a request among those of the customer.
+    /// Looks for the payment of a request among those of the customer, if the customer is known, and else among all.
     fn find<'a>(&'a self, request: &'a PaymentRequest<'a>) -> ProviderFuture<'a, Option<ProviderPayment>>;
 
     /// Moves the money of an authorized payment.

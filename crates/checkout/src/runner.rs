@@ -14,9 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stockhold_api::encode::BuyerAction;
+use stockhold_customers::{CustomerError, Customers, MethodLookup, ProviderMethod};
 use stockhold_domain::{
-    AdvancePayment, ChargeState, Command, Envelope, EventId, Hold, Label, Origin, Outcome, PaymentStep,
-    ProviderReport, Reply, RequestId, ReservationId, bucket_of,
+    AdvancePayment, Charge, ChargeState, Command, Envelope, EventId, Hold, Label, Origin, Outcome,
+    PaymentMethod, PaymentStep, ProviderReport, Reply, RequestId, ReservationId, bucket_of,
 };
 use stockhold_service::Principal;
 use stockhold_store::clock::Clock;
@@ -59,6 +60,7 @@ impl CheckoutRunner {
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
+        customers: Customers,
         options: &CheckoutOptions,
     ) -> Result<Self, String> {
         let mut providers: BTreeMap<&'static str, Arc<dyn PaymentProvider>> = BTreeMap::new();
@@ -86,6 +88,7 @@ impl CheckoutRunner {
         let work = Work {
             store,
             clock,
+            customers,
             providers: Arc::clone(&providers),
             waiters: Arc::clone(&waiters),
             pauses: (options.retry_base, options.retry_max),
@@ -162,6 +165,7 @@ impl Drop for CheckoutRunner {
 struct Work {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    customers: Customers,
     providers: Arc<BTreeMap<&'static str, Arc<dyn PaymentProvider>>>,
     waiters: Arc<Waiters>,
     /// The first and the longest pause after a request that was not answered.
@@ -260,7 +264,10 @@ impl Work {
             };
             let provider = charge.terms.provider.as_str();
             let report = match self.providers.get(provider) {
-                Some(known) => step::ask(&**known, &hold, now).await,
+                Some(known) => match self.method(charge).await? {
+                    Ok(method) => step::ask(&**known, &hold, method.as_ref(), now).await,
+                    Err(report) => Some(report),
+                },
                 None => {
                     Label::new("provider_not_configured").ok().map(|error| ProviderReport::NoAnswer { error })
                 }
@@ -282,6 +289,38 @@ impl Work {
             }
         }
         Ok(hold.id)
+    }
+
+    /// The payment method that the next step of a payment needs: none if it needs none, or the customer was erased. The inner error
+    /// says why the step can't be made now.
+    async fn method(
+        &self,
+        charge: &Charge,
+    ) -> Result<Result<Option<ProviderMethod>, ProviderReport>, Failure> {
+        if !step::needs_method(charge) {
+            return Ok(Ok(None));
+        }
+        let lookup = match &charge.terms.method {
+            PaymentMethod::Named { customer_ref, method_ref } => {
+                let (customer_ref, method_ref) = (customer_ref.clone(), method_ref.clone());
+                return Ok(Ok(Some(ProviderMethod { customer_ref, method_ref })));
+            }
+            PaymentMethod::Customer { customer_id, sealed: Some(sealed) } => {
+                self.customers.open(customer_id, sealed.as_bytes()).await
+            }
+            PaymentMethod::Customer { sealed: None, .. } => Ok(MethodLookup::Erased),
+        };
+        let code = match lookup {
+            Ok(MethodLookup::Found(method)) => return Ok(Ok(Some(method))),
+            Ok(MethodLookup::Erased) => return Ok(Ok(None)),
+            Err(CustomerError::Store(failure)) => return Err(failure),
+            Err(CustomerError::NoKey | CustomerError::UnknownKey(_)) => "encryption_key_missing",
+            Err(CustomerError::Damaged | CustomerError::Changed(_) | CustomerError::NoRandomNumbers) => {
+                "customer_not_readable"
+            }
+        };
+        let error = Label::new(code).map_err(|error| Failure::Internal(error.to_string()))?;
+        Ok(Err(ProviderReport::NoAnswer { error }))
     }
 
     /// Writes what a provider said.

@@ -3,14 +3,33 @@
 use crate::provider::{
     PaymentProvider, PaymentRequest, ProviderError, ProviderPayment, ProviderState, RefundRequest,
 };
+use stockhold_customers::ProviderMethod;
 use stockhold_domain::{Charge, ChargeState, Hold, Instant, Label, ProviderRef, ProviderReport, Status};
 
 /// How long a provider remembers an idempotency key. Stripe does so for 24 hours. After that a request is never repeated: the provider's
 /// lists say what became of it.
 const KEY_LIFETIME_MICROS: i64 = 23 * 3_600 * 1_000_000;
+/// The code of a payment whose customer was erased before it could be asked for.
+const CUSTOMER_ERASED: &str = "customer_erased";
 
-/// Asks the provider of a payment what comes next.
-pub(crate) async fn ask(provider: &dyn PaymentProvider, hold: &Hold, now: Instant) -> Option<ProviderReport> {
+/// Whether the next step of a payment needs the payment method: it is asked for, or looked for because a request was not answered.
+pub(crate) fn needs_method(charge: &Charge) -> bool {
+    let state = charge.state;
+    let asks = matches!(
+        state,
+        ChargeState::Pending | ChargeState::RequiresAction | ChargeState::Processing | ChargeState::Voiding
+    );
+    asks && charge.provider_ref.is_none()
+}
+
+/// Asks the provider of a payment what comes next. `method` is the payment method, where [`needs_method`] says so. `None`: its customer
+/// was erased.
+pub(crate) async fn ask(
+    provider: &dyn PaymentProvider,
+    hold: &Hold,
+    method: Option<&ProviderMethod>,
+    now: Instant,
+) -> Option<ProviderReport> {
     let charge = hold.charge()?;
     let payment = hold.details().payment.as_ref()?;
     let attempt = hold.details().authorizations;
@@ -19,6 +38,7 @@ pub(crate) async fn ask(provider: &dyn PaymentProvider, hold: &Hold, now: Instan
         reservation_id: hold.id,
         payment_id: payment.id.as_str(),
         charge,
+        method,
         attempt,
         key: &key,
     };
@@ -56,10 +76,11 @@ struct Step<'a> {
 
 impl Step<'_> {
     async fn authorize(&self) -> ProviderReport {
+        let Some(method) = self.request.method else { return self.find_or_declined().await };
         if !self.is_key_known {
             return self.find_or_failed("key_forgotten").await;
         }
-        match self.provider.authorize(&self.request).await {
+        match self.provider.authorize(&self.request, method).await {
             // The provider may give this answer to the same key again and again.
             Err(ProviderError::Failed(code)) if self.charge.tries > 0 => self.find_or_failed(&code).await,
             answer => reported(answer),
@@ -71,6 +92,15 @@ impl Step<'_> {
         match self.provider.find(&self.request).await {
             Ok(Some(payment)) => report_of(payment),
             Ok(None) => ProviderReport::Failed { error: label(code) },
+            Err(error) => no_answer(&error),
+        }
+    }
+
+    /// Without its method a payment can't be asked for, only found.
+    async fn find_or_declined(&self) -> ProviderReport {
+        match self.provider.find(&self.request).await {
+            Ok(Some(payment)) => report_of(payment),
+            Ok(None) => ProviderReport::Declined { error: label(CUSTOMER_ERASED) },
             Err(error) => no_answer(&error),
         }
     }
@@ -123,15 +153,18 @@ impl Step<'_> {
     /// the same key: then it is known, and can be ended.
     async fn find_to_void(&self) -> ProviderReport {
         match self.provider.find(&self.request).await {
-            Ok(Some(payment)) => report_of(payment),
-            Ok(None) if !self.is_key_known => ProviderReport::Cancelled,
-            Ok(None) => match self.provider.authorize(&self.request).await {
-                Ok(payment) => report_of(payment),
-                Err(ProviderError::Declined(_) | ProviderError::Refused(_)) => ProviderReport::Cancelled,
-                // It answers so to this key, and its lists have no payment.
-                Err(ProviderError::Failed(_)) if self.charge.tries > 0 => ProviderReport::Cancelled,
-                Err(error) => no_answer(&error),
-            },
+            Ok(Some(payment)) => return report_of(payment),
+            Ok(None) => {}
+            Err(error) => return no_answer(&error),
+        }
+        let Some(method) = self.request.method.filter(|_| self.is_key_known) else {
+            return ProviderReport::Cancelled;
+        };
+        match self.provider.authorize(&self.request, method).await {
+            Ok(payment) => report_of(payment),
+            Err(ProviderError::Declined(_) | ProviderError::Refused(_)) => ProviderReport::Cancelled,
+            // It answers so to this key, and its lists have no payment.
+            Err(ProviderError::Failed(_)) if self.charge.tries > 0 => ProviderReport::Cancelled,
             Err(error) => no_answer(&error),
         }
     }

@@ -11,6 +11,7 @@ use hyper::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use stockhold_api::encode::BuyerAction;
+use stockhold_customers::ProviderMethod;
 use stockhold_domain::{CaptureMethod, Instant, ProviderRef, ReservationId};
 
 /// The version of the API that every request asks for.
@@ -126,14 +127,18 @@ fn error_of(error: &Value) -> ProviderError {
 }
 
 impl PaymentProvider for StripeProvider {
-    fn authorize<'a>(&'a self, request: &'a PaymentRequest<'a>) -> ProviderFuture<'a, ProviderPayment> {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a PaymentRequest<'a>,
+        method: &'a ProviderMethod,
+    ) -> ProviderFuture<'a, ProviderPayment> {
         Box::pin(async move {
-            let PaymentRequest { reservation_id, payment_id, charge, attempt, key } = *request;
+            let PaymentRequest { reservation_id, payment_id, charge, attempt, key, method: _ } = *request;
             let terms = &charge.terms;
             let mut form = Form::default();
             form.add("amount", &charge.amount.to_string());
             form.add("currency", charge.currency.as_str());
-            form.add("payment_method", terms.method_ref.as_str());
+            form.add("payment_method", method.method_ref.as_str());
             form.add("confirm", "true");
             form.add(
                 "capture_method",
@@ -142,7 +147,7 @@ impl PaymentProvider for StripeProvider {
                     CaptureMethod::ChargeThenConfirm => "automatic",
                 },
             );
-            if let Some(customer) = &terms.customer_ref {
+            if let Some(customer) = &method.customer_ref {
                 form.add("customer", customer.as_str());
             }
             match &terms.return_url {
@@ -176,7 +181,7 @@ impl PaymentProvider for StripeProvider {
         Box::pin(async move {
             let since = request.charge.attempted_at.millis() / 1_000 - CLOCK_MARGIN_SECONDS;
             let mut base = format!("/v1/payment_intents?limit={PAGE}&created%5Bgte%5D={}", since.max(0));
-            if let Some(customer) = &request.charge.terms.customer_ref {
+            if let Some(customer) = request.method.and_then(|method| method.customer_ref.as_ref()) {
                 base.push_str("&customer=");
                 base.push_str(&path(customer));
             }

@@ -4,6 +4,7 @@
 
 mod access;
 mod advice;
+mod customers;
 pub mod exit;
 mod flags;
 mod log_level;

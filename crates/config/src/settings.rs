@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::customers::CustomerSettings;
 use crate::notifications::NotificationSettings;
 use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
@@ -14,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use stockhold_checkout::CheckoutOptions;
+use stockhold_customers::Keyring;
 use stockhold_domain::limits::{PAYMENT_CEILING_SECONDS, TTL_CEILING_SECONDS};
 use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
@@ -25,7 +27,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 40] = [
+pub(crate) const KEYS: [&str; 41] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -64,11 +66,12 @@ pub(crate) const KEYS: [&str; 40] = [
     "providers",
     "checkout",
     "notifications",
+    "customers",
     "webhook_allowed_networks",
     "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 9] = [
+pub(crate) const TABLES: [&str; 10] = [
     "locations",
     "issuers",
     "rate_limits",
@@ -78,6 +81,7 @@ pub(crate) const TABLES: [&str; 9] = [
     "providers",
     "checkout",
     "notifications",
+    "customers",
 ];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
@@ -155,6 +159,8 @@ pub struct Config {
     pub checkout: CheckoutSettings,
     /// How buyers are notified.
     pub notifications: NotificationSettings,
+    /// How personal data of customers is kept.
+    pub customers: CustomerSettings,
     /// Networks that webhooks may be sent to although they are not public.
     pub webhook_allowed_networks: Vec<String>,
     /// Certificates that webhooks trust instead of the system's, as PEM.
@@ -227,6 +233,7 @@ impl Default for Config {
             providers: ProviderSettings::default(),
             checkout: CheckoutSettings::default(),
             notifications: NotificationSettings::default(),
+            customers: CustomerSettings::default(),
             webhook_allowed_networks: Vec::new(),
             webhook_ca_file: None,
             locations: BTreeMap::new(),
@@ -254,6 +261,7 @@ impl Config {
         self.sink_options().map_err(at("sinks"))?;
         self.checkout_options().map_err(at("providers"))?;
         self.notifier_options().map_err(at("notifications"))?;
+        self.keyring().map_err(at("customers"))?;
         self.webhook_options().map_err(at("webhook_allowed_networks"))?;
         if self.source.is_empty() || self.source.contains(char::is_control) {
             let what =
@@ -346,6 +354,11 @@ impl Config {
             ));
         }
         Ok(options)
+    }
+
+    /// The keys that personal data of customers is encrypted with.
+    pub fn keyring(&self) -> Result<Keyring, String> {
+        self.customers.keyring().map_err(|what| format!("customers.{what}"))
     }
 
     /// What webhooks are sent with.

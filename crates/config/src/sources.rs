@@ -3,6 +3,7 @@
 //!
 //! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
 
+use crate::customers::ENCRYPTION_KEYS_VARIABLE;
 use crate::notifications::SMTP_URL_VARIABLE;
 use crate::providers::STRIPE_VARIABLES;
 use crate::secret::SecretText;
@@ -163,6 +164,10 @@ impl Sources {
                 self.read_smtp_url(config, name, value.to_str());
                 continue;
             }
+            if rest == ENCRYPTION_KEYS_VARIABLE {
+                self.read_encryption_keys(config, name, value.to_str());
+                continue;
+            }
             if sinks::is_variable(rest) {
                 self.read_sink(config, name, rest, value.to_str());
                 continue;
@@ -222,6 +227,15 @@ impl Sources {
         };
         config.notifications.smtp.get_or_insert_default().url = Some(SecretText::new(url.to_owned()));
         self.add_origin("notifications", name);
+    }
+
+    /// Sets the keys of customers.
+    fn read_encryption_keys(&mut self, config: &mut Config, name: &str, value: Option<&str>) {
+        let set = value.ok_or_else(|| "must be UTF-8".to_owned());
+        match set.and_then(|text| config.customers.set(&Value::Text(text.to_owned()), false)) {
+            Ok(()) => self.add_origin("customers", name),
+            Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
+        }
     }
 
     /// Sets a member of a sink.

@@ -1,6 +1,7 @@
 //! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]`, `[rate_limits]`, the principals of listeners and `[sinks.NAME]`.
 
 use crate::access::{IssuerSettings, PrincipalSettings, Rate};
+use crate::customers::CUSTOMER_KEYS;
 use crate::notifications::{NOTIFICATION_KEYS, PUSH_KEYS, SMTP_KEYS};
 use crate::providers::{CHECKOUT_KEYS, PROVIDERS, STRIPE_KEYS, TEST_KEYS};
 use crate::secret::SecretText;
@@ -56,6 +57,12 @@ pub(crate) fn read(
         }
         ("notifications", Some(table), _) => read_notifications(errors, config, table, place),
         ("notifications", None, _) => return Err("must be a table, [notifications]".to_owned()),
+        ("customers", Some(table), _) => {
+            members(errors, table, (key, &CUSTOMER_KEYS), place, |_, item| {
+                config.customers.set(&value_of(item), true)
+            });
+        }
+        ("customers", None, _) => return Err("must be a table, [customers]".to_owned()),
         ("checkout", None, _) => return Err("must be a table, [checkout]".to_owned()),
         ("sinks", None, _) => return Err("must be tables like [sinks.ledger]".to_owned()),
         ("hub_principal", Some(table), _) => {

@@ -2,12 +2,13 @@
 //! reservation is the history of its charge.
 
 use crate::label::Label;
-use crate::limits::PROVIDER_REF_BYTES;
+use crate::limits::{PROVIDER_REF_BYTES, SEALED_METHOD_BYTES};
 use crate::price::Currency;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// The name that a payment provider gave to something: 1 to [`PROVIDER_REF_BYTES`] bytes of visible ASCII.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,15 +56,55 @@ pub struct ExtraAmount {
     pub amount: u64,
 }
 
+/// How the provider finds the payment method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PaymentMethod {
+    /// As the caller named it.
+    Named {
+        /// The customer, as the provider names it.
+        customer_ref: Option<ProviderRef>,
+        /// The payment method, as the provider names it.
+        method_ref: ProviderRef,
+    },
+    /// As it is stored for a customer.
+    Customer {
+        /// The customer.
+        customer_id: Label,
+        /// The same names, encrypted. `None`: the customer has no payment method.
+        sealed: Option<SealedRefs>,
+    },
+}
+
+/// Names of a payment provider, encrypted with a key of the customer: 1 to [`SEALED_METHOD_BYTES`] bytes. Without the key, nobody can
+/// read them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedRefs(Arc<[u8]>);
+
+impl SealedRefs {
+    /// Takes encrypted bytes. `None` if they are none or too many.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        (1..=SEALED_METHOD_BYTES).contains(&bytes.len()).then(|| Self(bytes.into()))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SealedRefs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealedRefs({} bytes)", self.0.len())
+    }
+}
+
 /// What the caller of a checkout says about its payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckoutTerms {
     /// The payment provider.
     pub provider: Label,
-    /// The customer, as the provider names it.
-    pub customer_ref: Option<ProviderRef>,
-    /// The payment method, as the provider names it.
-    pub method_ref: ProviderRef,
+    /// The payment method.
+    pub method: PaymentMethod,
     /// When the provider moves the money.
     pub capture: CaptureMethod,
     /// What becomes of the hold when the payment is declined.
@@ -169,6 +210,16 @@ pub struct Charge {
     pub error: Option<Label>,
     /// When the provider is asked next. `None` exactly when nothing is left to do.
     pub due_at: Option<Instant>,
+}
+
+impl CheckoutTerms {
+    /// The customer whose stored payment method is used.
+    pub fn customer_id(&self) -> Option<&Label> {
+        match &self.method {
+            PaymentMethod::Customer { customer_id, .. } => Some(customer_id),
+            PaymentMethod::Named { .. } => None,
+        }
+    }
 }
 
 impl Charge {

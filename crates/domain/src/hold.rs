@@ -327,7 +327,14 @@ impl Hold {
         self.details.as_ref()?.payment.as_ref()?.charge.as_deref()
     }
 
-    /// The same, to be changed.
+    /// The customer of its order: who pays, or else who it was reserved for.
+    pub fn order_customer(&self) -> Option<&Label> {
+        let payer = self.charge().and_then(|charge| charge.terms.customer_id());
+        let reserved_for = || self.terms.reserve.optional.as_ref()?.customer_id.as_ref();
+        payer.or_else(reserved_for)
+    }
+
+    /// Its latest payment, to be changed.
     pub(crate) fn charge_mut(&mut self) -> Option<&mut Charge> {
         self.details.as_mut()?.payment.as_mut()?.charge.as_deref_mut()
     }

@@ -53,8 +53,8 @@ mod decide;
 
 pub use basket::{Basket, BasketError, BasketLine, RequestedLine};
 pub use charge::{
-    CaptureMethod, Charge, ChargeState, CheckoutTerms, ExtraAmount, OnDecline, OrderStatus, PendingRefund,
-    ProviderRef,
+    CaptureMethod, Charge, ChargeState, CheckoutTerms, ExtraAmount, OnDecline, OrderStatus, PaymentMethod,
+    PendingRefund, ProviderRef, SealedRefs,
 };
 pub use command::{
     AddUnits, AdjustStock, Amend, Command, Confirm, DeleteItem, DeleteLimit, DeletePool, Envelope, Extend,

@@ -76,6 +76,8 @@ pub const DEFAULT_PAYMENT_SECONDS: u32 = 900;
 pub const GRACE_AFTER_PAYMENT_SECONDS: u32 = 60;
 /// Longest name that a payment provider gives to something, in bytes.
 pub const PROVIDER_REF_BYTES: usize = 255;
+/// Longest encrypted names of a payment provider, in bytes: two names, and what the encryption adds.
+pub const SEALED_METHOD_BYTES: usize = 1_024;
 /// Longest address that a provider sends a buyer back to, in bytes.
 pub const RETURN_URL_BYTES: usize = 2_048;
 /// Longest description of a payment, in bytes.

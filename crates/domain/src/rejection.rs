@@ -104,6 +104,11 @@ pub enum Rejection {
     },
     /// A checkout of lines that have no price.
     PriceMissing(Vec<ItemKey>),
+    /// A checkout with the stored payment method of a customer who has none.
+    PaymentMethodMissing {
+        /// The customer.
+        customer_id: Label,
+    },
     /// The service has taken no money for the reservation, so it can give none back.
     PaymentNotCaptured(ReservationId),
     /// More money would be given back than was taken and not given back.

@@ -10,6 +10,10 @@ pub const INDEX_COPY: &str = "index.db.new";
 pub const BASE: &str = "base.db";
 /// A copy of a base that a backup makes.
 pub const BASE_COPY: &str = "base.db.new";
+/// The rows of customers, which can be erased. It exists once there was a customer.
+pub const CUSTOMERS: &str = "customers.db";
+/// A copy of the rows of customers that a backup makes.
+pub const CUSTOMERS_COPY: &str = "customers.db.new";
 /// The sync marker: the newest batch that was synced. It detects a log that lost its end.
 pub const SYNC_MARKER: &str = "acked";
 /// Exists while a backup writes into the directory, and after a backup that was interrupted.

@@ -18,6 +18,7 @@ pub mod files;
 mod limits;
 
 mod base;
+mod customers;
 mod engine;
 mod index;
 mod log;

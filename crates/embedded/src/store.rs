@@ -1,5 +1,6 @@
 //! The store with its threads around one [`Core`]: a committer, an indexer, a checkpointer, a housekeeper and readers.
 
+use crate::customers::CustomerFile;
 use crate::engine::core::Core;
 use crate::error::OpenError;
 use crate::files;
@@ -116,9 +117,10 @@ impl EmbeddedStore {
                 reader::serve_reads(&shared, &db, &queue);
             })?);
         }
+        let customers = Arc::new(CustomerFile::open(dir)?);
         let list_queue = Arc::new(Mutex::new(list_queue));
         for _ in 0..reader::QUERY_READERS {
-            let lists = ListReader::open(&log_file, &index_file)?;
+            let lists = ListReader::open(&log_file, &index_file, Arc::clone(&customers))?;
             let (queue, shared) = (Arc::clone(&list_queue), Arc::clone(&shared));
             others.push(spawn(&Arc::clone(&shared), "lister", move || {
                 reader::serve_queries(&shared, &lists, &queue);
@@ -261,7 +263,8 @@ impl Store for EmbeddedStore {
                 | Query::Reservations(_)
                 | Query::History(_)
                 | Query::UnitHistory { .. }
-                | Query::Events { .. }),
+                | Query::Events { .. }
+                | Query::Customer(_)),
             ) => self.shared.queue_query(query, work.reply),
             _ => self.shared.admit(work.into()),
         }

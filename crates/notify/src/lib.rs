@@ -1,14 +1,14 @@
 //! Tells buyers by mail and push what becomes of their orders.
 //!
 //! A notification is made from one event of a reservation whose checkout asked for it ([`NotificationKind::of`]). The text is a template
-//! in the buyer's language (`templates`), and the address comes from [`Contacts`]. Whoever delivers the feed calls [`Notifier::notify`]
+//! in the buyer's language (`templates`), and the address is among the
+//! encrypted data of the customer (`stockhold_customers`). Whoever delivers the feed calls [`Notifier::notify`]
 //! for each event, and again for an event that failed, so a buyer is told at least once. Every repetition has the same id.
 //!
 //! What must never happen: an address or a secret in a log or an error; one message that can't be sent holds back all others.
 //!
 //! Read in this order: `kind`, `templates`, `notifier`, `smtp`, `push`.
 
-mod contact;
 mod kind;
 mod money;
 mod notifier;
@@ -17,7 +17,6 @@ mod sample;
 mod smtp;
 mod templates;
 
-pub use contact::{Contact, Contacts, ContactsFuture};
 pub use kind::NotificationKind;
 pub use notifier::{Channel, Notifier, NotifierOptions};
 pub use push::PushOptions;

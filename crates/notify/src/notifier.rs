@@ -1,15 +1,14 @@
 //! Makes notifications from events and sends them.
 
-use crate::contact::{Contact, Contacts};
 use crate::kind::NotificationKind;
 use crate::push::{PushOptions, PushSender};
 use crate::sample::data;
 use crate::smtp::{SmtpOptions, SmtpSender};
 use crate::templates::Templates;
 use std::path::PathBuf;
-use std::sync::Arc;
 use stockhold_api::encode;
-use stockhold_domain::{Event, Hold};
+use stockhold_customers::{Contact, CustomerError, Customers};
+use stockhold_domain::{Event, Hold, Label, PaymentMethod};
 
 /// What notifications are sent with.
 #[derive(Clone, Default)]
@@ -56,7 +55,7 @@ impl Channel {
 /// Sends notifications.
 pub struct Notifier {
     templates: Templates,
-    contacts: Arc<dyn Contacts>,
+    customers: Customers,
     expiry: bool,
     smtp: Option<SmtpSender>,
     push: Option<PushSender>,
@@ -64,7 +63,7 @@ pub struct Notifier {
 
 impl Notifier {
     /// Reads the templates and keys. An error begins with the setting that it is about.
-    pub fn new(options: &NotifierOptions, contacts: Arc<dyn Contacts>) -> Result<Self, String> {
+    pub fn new(options: &NotifierOptions, customers: Customers) -> Result<Self, String> {
         let templates = Templates::load(options.template_dir.as_deref())
             .map_err(|error| format!("template_dir: {error}"))?;
         let smtp = options.smtp.as_ref().map(SmtpSender::new).transpose();
@@ -75,7 +74,7 @@ impl Notifier {
         );
         Ok(Self {
             templates,
-            contacts,
+            customers,
             expiry: options.expiry,
             smtp: smtp.map_err(|error| format!("smtp.{error}"))?,
             push: push.map_err(|error| format!("push.{error}"))?,
@@ -89,10 +88,18 @@ impl Notifier {
         if kind == NotificationKind::ReservationExpired && !self.expiry {
             return Ok(());
         }
-        let customer = hold.terms.reserve.optional.as_ref().and_then(|terms| terms.customer_id.as_ref());
-        let Some(customer) = customer else { return Ok(()) };
-        let Some(contact) = self.contacts.contact(customer).await? else { return Ok(()) };
+        let Some(customer) = buyer(hold) else { return Ok(()) };
         let id = event.id.to_string();
+        let contact = match self.customers.contact(customer).await {
+            Ok(Some(contact)) => contact,
+            Ok(None) => return Ok(()),
+            Err(error @ CustomerError::Damaged) => {
+                tracing::error!(event_id = id, %error, "a buyer can't be notified");
+                return Ok(());
+            }
+            // It names a key, or what the store lacks.
+            Err(error) => return Err(error.to_string()),
+        };
         let data = data(
             kind,
             &id,
@@ -116,6 +123,14 @@ impl Notifier {
             note(Channel::Push, push.send(to, &id, kind.name(), &text).await, &id, done, &mut failure);
         }
         failure.map_or(Ok(()), Err)
+    }
+}
+
+/// The customer whose payment it is, or for whom the reservation was made.
+fn buyer(hold: &Hold) -> Option<&Label> {
+    match hold.charge().map(|charge| &charge.terms.method) {
+        Some(PaymentMethod::Customer { customer_id, .. }) => Some(customer_id),
+        _ => hold.terms.reserve.optional.as_ref()?.customer_id.as_ref(),
     }
 }
 

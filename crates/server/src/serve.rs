@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use stockhold_api::profiles::Profile;
 use stockhold_checkout::CheckoutRunner;
 use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
+use stockhold_customers::Customers;
 use stockhold_embedded::Options;
 use stockhold_notify::Notifier;
 use stockhold_relay::{Relay, RelayOptions, SinkOptions};
@@ -133,8 +134,11 @@ async fn start_and_run(
         tokio::spawn(Arc::clone(&tls).watch_files(files));
         tls
     });
-    let relay = start_relay(config, store, &clock).map_err(failed)?;
-    let checkout = start_checkout(config, store, &clock).map_err(failed)?;
+    let keyring = config.keyring().map_err(failed)?;
+    // A customer has to be read as it is now, and not as a replica has it.
+    let customers = Customers::new(store.primary(), Arc::new(keyring));
+    let relay = start_relay(config, store, &clock, &customers).map_err(failed)?;
+    let checkout = start_checkout(config, store, &clock, &customers).map_err(failed)?;
     let http = Http::start(
         config.workers(),
         Services {
@@ -142,6 +146,7 @@ async fn start_and_run(
             gate: store.gate(),
             relay: Arc::clone(&relay),
             checkout: Arc::clone(&checkout),
+            customers: customers.clone(),
             clock,
             access: Arc::clone(&access),
             rules,
@@ -203,13 +208,18 @@ async fn start_access(
 }
 
 /// Starts to deliver events to the sinks of the configuration.
-fn start_relay(config: &Config, store: &Backend, clock: &Arc<dyn Clock>) -> Result<Arc<Relay>, String> {
+fn start_relay(
+    config: &Config,
+    store: &Backend,
+    clock: &Arc<dyn Clock>,
+    customers: &Customers,
+) -> Result<Arc<Relay>, String> {
     let mut ids = IdSource::from_system().map_err(|error| error.to_string())?;
     // Of the instances of a host, each has a name of its own.
     let instance = format!("{}-{:08x}", host_name(), ids.random() >> 96);
     let mut sinks = config.sink_options()?;
     if let Some(options) = config.notifier_options()? {
-        let notifier = Notifier::new(&options, contacts());
+        let notifier = Notifier::new(&options, customers.clone());
         let notifier = notifier.map_err(|error| format!("notifications.{error}"))?;
         sinks.push(SinkOptions::notifications(notifier));
     }
@@ -225,19 +235,16 @@ fn start_relay(config: &Config, store: &Backend, clock: &Arc<dyn Clock>) -> Resu
     relay.map(Arc::new).map_err(|error| format!("starting the relay: {error}"))
 }
 
-/// Where buyers can be reached.
-fn contacts() -> Arc<dyn Contacts> {
-    Arc::new(NoContacts)
-}
-
 /// Starts to move payments on.
 fn start_checkout(
     config: &Config,
     store: &Backend,
     clock: &Arc<dyn Clock>,
+    customers: &Customers,
 ) -> Result<Arc<CheckoutRunner>, String> {
     // A payment has to be read as it is now, and not as a replica has it.
-    let runner = CheckoutRunner::start(store.primary(), Arc::clone(clock), &config.checkout_options()?);
+    let options = config.checkout_options()?;
+    let runner = CheckoutRunner::start(store.primary(), Arc::clone(clock), customers.clone(), &options);
     runner.map(Arc::new).map_err(|error| format!("starting payments: {error}"))
 }
 

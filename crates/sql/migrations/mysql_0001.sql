@@ -187,6 +187,15 @@ CREATE TABLE IF NOT EXISTS stockhold_records (
     CONSTRAINT records_version CHECK (version >= 1)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 
+-- Customers: personal data, encrypted, each with a key of its own that is part of the value. Rows are updated in place, and deleted
+-- for good: nothing of them is in any event.
+CREATE TABLE IF NOT EXISTS stockhold_customers (
+    id VARBINARY(128) NOT NULL PRIMARY KEY,
+    version BIGINT NOT NULL,
+    value BLOB NOT NULL,
+    CONSTRAINT customers_version CHECK (version >= 1)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+
 -- One row per committed batch (more only where its events are very large), its events packed in `body`. `serial` is drawn
 -- while the batch's locks are held, so of two batches that share an item the later one has the larger; it has gaps and is no
 -- position. `last_position` is given after the commit, by the transaction that holds the sequencer's row. Kept until it is

@@ -194,6 +194,15 @@ CREATE TABLE stockhold.records (
     CONSTRAINT records_version CHECK (version >= 1)
 );
 
+-- Customers: personal data, encrypted, each with a key of its own that is part of the value. Rows are updated in place, and deleted
+-- for good: nothing of them is in any event. Dead rows would keep what was erased, so the table is vacuumed often.
+CREATE TABLE stockhold.customers (
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    version bigint NOT NULL,
+    value bytea NOT NULL,
+    CONSTRAINT customers_version CHECK (version >= 1)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 50);
+
 -- One row per committed batch, its events packed in `body`. `serial` is drawn while the batch's locks are held, so of
 -- two batches that share an item the later one has the larger; it has gaps and is no position. `last_position` is
 -- given after the commit, by the transaction that holds the sequencer's row. Kept until it is archived: state is the fold of

@@ -17,6 +17,7 @@ pub mod checkout_maker;
 mod checkouts;
 mod clocks;
 mod crowds;
+mod customers;
 mod deadlines;
 mod deletions;
 mod events;
@@ -156,6 +157,7 @@ pub fn cases() -> Vec<Case> {
         changed_lists::CASES,
         clocks::CASES,
         crowds::CASES,
+        customers::CASES,
         deadlines::CASES,
         events::CASES,
         extensions::CASES,

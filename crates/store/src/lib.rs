@@ -7,6 +7,7 @@
 
 mod call;
 mod closed_reservations;
+mod customers;
 mod event_archive;
 mod event_row;
 mod gate_status;
@@ -38,6 +39,7 @@ pub mod parsers;
 
 pub use call::{call, query};
 pub use closed_reservations::ClosedReservationCounters;
+pub use customers::{CUSTOMER_VALUE_BYTES, CustomerRequest, CustomerResult, CustomerRow};
 pub use event_archive::{ArchiveFile, EventArchive, Sha256, archived_form};
 pub use event_row::EventRow;
 pub use gate_status::{GateCounter, GateItem, GateSelection, GateStatus, ReloadSummary};

@@ -11,6 +11,7 @@ mod audit;
 mod backorders;
 mod changes;
 mod checkouts;
+mod customers;
 mod find;
 mod holds;
 mod limits;
@@ -27,6 +28,7 @@ mod units;
 
 pub use agreement::{holds_agree, outcomes_agree};
 pub use audit::{audit, check_successor};
+pub use customers::NaiveCustomers;
 pub use find::find;
 pub use naive_state::NaiveState;
 pub use units::ShownUnit;

@@ -1,5 +1,6 @@
 //! Queries, their results, and the pages that lists are read in.
 
+use crate::customers::{CustomerRequest, CustomerResult};
 use crate::event_row::EventRow;
 use std::sync::Arc;
 use stockhold_domain::{
@@ -83,6 +84,8 @@ pub enum Query {
     },
     /// What a limit counts.
     LimitUsage(UsageRequest),
+    /// Rows of customers. Unlike other queries it may write: these rows are in no event.
+    Customer(CustomerRequest),
 }
 
 /// Selects counters of a limit.
@@ -263,7 +266,7 @@ pub struct ReservationFilter {
     /// Only reservations that were confirmed for this order. An order may have several. A store finds them without
     /// reading others, and lists the one that was confirmed last first.
     pub order_id: Option<Label>,
-    /// Only reservations of this customer. No store has an index for it.
+    /// Only reservations that were made for this customer, or that the customer pays. No store has an index for it.
     pub customer_id: Option<Label>,
     /// Only reservations that were created at this instant or later.
     pub created_after: Option<Instant>,
@@ -284,10 +287,11 @@ impl ReservationFilter {
         };
         let terms = &hold.terms;
         let customer = terms.reserve.optional.as_ref().and_then(|optional| optional.customer_id.as_ref());
+        let is_of = |wanted: &Label| customer == Some(wanted) || hold.order_customer() == Some(wanted);
         self.owner_id.as_ref().is_none_or(|owner| *owner == terms.reserve.owner_id)
             && self.status.is_none_or(|status| status == hold.status)
             && self.order_id.as_ref().is_none_or(|order| hold.order_id() == Some(order))
-            && self.customer_id.as_ref().is_none_or(|wanted| customer == Some(wanted))
+            && self.customer_id.as_ref().is_none_or(is_of)
             && self.created_after.is_none_or(|after| terms.created_at >= after)
             && self.created_before.is_none_or(|before| terms.created_at < before)
             && hold.lines.iter().any(|held| line(&held.item))
@@ -358,4 +362,6 @@ pub enum QueryResult {
     Limits(Vec<Limit>),
     /// Result of [`Query::LimitUsage`]. `None` when there is no such limit, or it was deleted.
     LimitUsage(Option<LimitUsage>),
+    /// Result of [`Query::Customer`].
+    Customer(CustomerResult),
 }

@@ -33,9 +33,13 @@ fn arrows_go_one_way() {
     assert_eq!(own("relay"), ["api", "domain", "service", "store"]);
     assert_eq!(own("sim"), ["domain", "embedded", "store"]);
     assert_eq!(own("service"), ["domain"]);
-    assert_eq!(own("api"), ["domain", "service", "store"]);
-    assert_eq!(own("checkout"), ["api", "domain", "service", "store"]);
-    assert_eq!(own("config"), ["checkout", "domain", "embedded", "gate", "relay", "service", "sql"]);
+    assert_eq!(own("customers"), ["domain", "store"]);
+    assert_eq!(own("api"), ["customers", "domain", "service", "store"]);
+    assert_eq!(own("checkout"), ["api", "customers", "domain", "service", "store"]);
+    assert_eq!(
+        own("config"),
+        ["checkout", "customers", "domain", "embedded", "gate", "relay", "service", "sql"]
+    );
     assert_eq!(
         own("cli"),
         ["api", "checkout", "config", "domain", "embedded", "service", "sim", "sql", "store"]
@@ -43,7 +47,17 @@ fn arrows_go_one_way() {
     assert_eq!(
         own("server"),
         [
-            "api", "checkout", "cli", "config", "domain", "embedded", "gate", "relay", "service", "sql",
+            "api",
+            "checkout",
+            "cli",
+            "config",
+            "customers",
+            "domain",
+            "embedded",
+            "gate",
+            "relay",
+            "service",
+            "sql",
             "store"
         ]
     );

@@ -174,6 +174,8 @@ pub(super) struct CheckoutBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) payment_method: Option<JsonObject<PaymentMethodBody>>,
     #[serde(default, deserialize_with = "given")]
+    pub(super) customer_id: Option<Text>,
+    #[serde(default, deserialize_with = "given")]
     pub(super) order_id: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     pub(super) capture: Option<CaptureWord>,
@@ -492,6 +494,36 @@ pub(super) struct LimitBody {
     pub(super) limit: Stock,
     #[serde(default, deserialize_with = "given")]
     pub(super) counts: Option<LimitedUnitsWord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CustomerBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) provider_refs: Option<JsonObject<ProviderRefsBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) email: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) push_token: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) locale: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderRefsBody {
+    #[serde(default, deserialize_with = "given")]
+    pub(super) stripe: Option<JsonObject<CustomerMethodBody>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) test: Option<JsonObject<CustomerMethodBody>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CustomerMethodBody {
+    pub(super) method_ref: ProviderName,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) customer_ref: Option<ProviderName>,
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! Checkouts, refunds and orders.
 
-use super::body::{self, CheckoutBody, ExtraBody, RefundBody};
-use super::field::{JsonObject, Key};
+use super::body::{self, CheckoutBody, ExtraBody, PaymentMethodBody, RefundBody};
+use super::field::{JsonObject, Key, Text};
 use super::lists::{PAGE_DEFAULT, limit};
 use super::reservation::{SaleLines, matched, reservation, selection};
 use super::{Invalid, Keyed, both, keyed, path};
@@ -9,8 +9,8 @@ use crate::cursor;
 use crate::encode::order_status;
 use stockhold_domain::limits::{AMOUNT, EXTRA_AMOUNTS, PAYMENT_DESCRIPTION_BYTES, RETURN_URL_BYTES};
 use stockhold_domain::{
-    AdvancePayment, CheckoutRequest, CheckoutTerms, Command, ExtraAmount, Label, OrderStatus, PaymentStep,
-    Refund, RefundSelection, StartCheckout,
+    AdvancePayment, CheckoutRequest, CheckoutTerms, Command, ExtraAmount, Label, OrderStatus, PaymentMethod,
+    PaymentStep, Refund, RefundSelection, StartCheckout,
 };
 use stockhold_store::Cursor;
 
@@ -22,6 +22,9 @@ const STATUSES: [OrderStatus; 5] = [
     OrderStatus::PartiallyRefunded,
     OrderStatus::Refunded,
 ];
+
+/// Stands for the provider of a checkout with `customer_id`, until the stored method of the customer is read.
+const PROVIDER_OF_CUSTOMER: &str = "customer";
 
 /// The member of a reserve that says how it is paid.
 const AUTO_CHECKOUT: &str = "/auto_checkout";
@@ -70,14 +73,12 @@ fn checkout_request<'a>(
     body: CheckoutBody<'a>,
     at: &str,
 ) -> Result<(CheckoutRequest, Option<Key<'a>>), Invalid> {
-    let JsonObject(method) =
-        body.payment_method.ok_or_else(|| Invalid::new(format!("{at}/payment_method"), "is required"))?;
+    let (provider, method) = payment_method(body.payment_method, body.customer_id, at)?;
     let request = CheckoutRequest {
         order_id: body.order_id.map(|text| text.0),
         terms: CheckoutTerms {
-            provider: method.provider.0,
-            customer_ref: method.customer_ref.map(|text| text.0),
-            method_ref: method.method_ref.0,
+            provider,
+            method,
             capture: body.capture.unwrap_or_default().0,
             on_decline: body.on_decline.unwrap_or_default().0,
             return_url: body.return_url.map(|text| return_url(&text, at)).transpose()?,
@@ -88,6 +89,31 @@ fn checkout_request<'a>(
         window: body.window_seconds.map(|window| window.0),
     };
     Ok((request, body.idempotency_key))
+}
+
+/// The provider and the payment method, or the customer whose method is used. `at` is the place of the body.
+fn payment_method(
+    method: Option<JsonObject<PaymentMethodBody>>,
+    customer_id: Option<Text>,
+    at: &str,
+) -> Result<(Label, PaymentMethod), Invalid> {
+    match (method, customer_id) {
+        (Some(JsonObject(PaymentMethodBody { provider, method_ref, customer_ref })), None) => {
+            let customer_ref = customer_ref.map(|text| text.0);
+            Ok((provider.0, PaymentMethod::Named { customer_ref, method_ref: method_ref.0 }))
+        }
+        (None, Some(customer_id)) => {
+            let provider = Label::new(PROVIDER_OF_CUSTOMER);
+            let provider = provider.unwrap_or_else(|_| unreachable!("a word is a label"));
+            Ok((provider, PaymentMethod::Customer { customer_id: customer_id.0, sealed: None }))
+        }
+        (Some(_), Some(_)) => {
+            let detail =
+                "can't be combined with payment_method: it stands for the stored method of the customer";
+            Err(Invalid::new(format!("{at}/customer_id"), detail))
+        }
+        (None, None) => Err(Invalid::new(format!("{at}/payment_method"), "is required, or customer_id")),
+    }
 }
 
 fn return_url(text: &str, at: &str) -> Result<std::sync::Arc<str>, Invalid> {

@@ -148,8 +148,7 @@ pub fn order(out: &mut Vec<u8>, hold: &Hold) {
     }
     object.uuid("reservation_id", hold.id.as_u128());
     object.text("owner_id", hold.terms.reserve.owner_id.as_str());
-    let customer = hold.terms.reserve.optional.as_ref().and_then(|optional| optional.customer_id.as_ref());
-    object.optional_text("customer_id", customer.map(Label::as_str));
+    object.optional_text("customer_id", hold.order_customer().map(Label::as_str));
     if let Some(payment) = &hold.details().payment {
         object.text("payment_id", payment.id.as_str());
     }

@@ -8,6 +8,7 @@ pub(crate) mod json;
 
 mod checkout;
 mod cloud_event;
+mod customers;
 mod event;
 mod gate;
 mod keys;
@@ -25,6 +26,7 @@ pub use cloud_event::{
     CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,
     path_segment,
 };
+pub use customers::{customer, rewrap_page};
 pub use event::{event, event_type, traceparent};
 pub use gate::{gate, gate_reload};
 pub use json::{day_of, instant_text};

@@ -20,7 +20,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 31] = [
+const REFUSALS: [Reason; 33] = [
     Reason::InvalidRequest,
     Reason::Forbidden,
     Reason::UnknownItem,
@@ -35,6 +35,8 @@ const REFUSALS: [Reason; 31] = [
     Reason::ReservationNotConfirmed,
     Reason::PaymentInProgress,
     Reason::PriceMissing,
+    Reason::PaymentMethodMissing,
+    Reason::EncryptionKeyMissing,
     Reason::SplitExceedsHeld,
     Reason::LimitExceeded,
     Reason::CustomerRequired,

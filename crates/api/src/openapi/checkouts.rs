@@ -40,14 +40,17 @@ pub(super) fn operations() -> Vec<Operation> {
 /// Their schemas, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
-        ("CheckoutRequest", super::requests::keyed("How the reservation is paid.", checkout_members())),
+        (
+            "CheckoutRequest",
+            with_one_method(super::requests::keyed("How the reservation is paid.", checkout_members())),
+        ),
         (
             "AutoCheckout",
-            closed(
+            with_one_method(closed(
                 "How the reservation is paid, if Stockhold is to take the payment at once. It begins in the same commit, and goes on by \
                  itself. The answer does not wait for it. It needs the scope `checkout:write`, and a price of every line.",
                 checkout_members(),
-            ),
+            )),
         ),
         ("PaymentMethod", payment_method()),
         (
@@ -73,7 +76,7 @@ fn amount(description: &str) -> Value {
     integer(0, AMOUNT, &format!("{description} In the smallest unit of the currency."))
 }
 
-fn provider_name(description: &str) -> Value {
+pub(super) fn provider_name(description: &str) -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": PROVIDER_REF_BYTES, "pattern": "^[!-~]+$", "description": description,
     })
@@ -96,6 +99,12 @@ fn payment_method() -> Value {
     )
 }
 
+/// A checkout with a payment method or a customer, and never with both.
+fn with_one_method(mut checkout: Value) -> Value {
+    checkout["oneOf"] = json!([{ "required": ["payment_method"] }, { "required": ["customer_id"] }]);
+    checkout
+}
+
 fn checkout_members() -> Vec<Member> {
     let return_url = json!({
         "type": "string", "maxLength": RETURN_URL_BYTES, "pattern": "^https?://[!-~]+$",
@@ -108,7 +117,14 @@ fn checkout_members() -> Vec<Member> {
     });
     let window = "The length of the payment window from now, in seconds, cut to what `max_payment_seconds` leaves. Default: 900.";
     vec![
-        always("payment_method", named("PaymentMethod")),
+        maybe("payment_method", named("PaymentMethod")),
+        maybe(
+            "customer_id",
+            label(
+                "The customer whose stored payment method is used, instead of `payment_method`: that at the first of the providers `stripe` \
+                 and `test` that the server is configured with and the customer has a method at.",
+            ),
+        ),
         maybe("order_id", label("The order that the reservation becomes. Default: a new id.")),
         maybe(
             "capture",
@@ -179,7 +195,7 @@ fn order_members() -> Vec<Member> {
         maybe("extra", array(named("ExtraAmount"), 1, EXTRA_AMOUNTS, "Amounts beside the lines.")),
         always("reservation_id", uuid("The reservation.")),
         always("owner_id", label("The owner of the reservation.")),
-        maybe("customer_id", label("The buyer.")),
+        maybe("customer_id", label("The customer who pays, or else who it was reserved for.")),
         always("payment_id", label("The payment.")),
         always("lines", array(named("ReservationLine"), 1, BASKET_LINES, "What was bought.")),
         always("created_at", time("When the reservation was confirmed.")),
@@ -227,6 +243,7 @@ fn start() -> Operation {
                 "payment_method": { "provider": "test", "method_ref": "approve" },
                 "extra": [{ "name": "postage", "amount": 490 }],
             })),
+            "customer": example("The stored method of a customer", json!({ "customer_id": "anna" })),
             "keep": example("Keep the hold if the card is declined", json!({
                 "payment_method": { "provider": "test", "method_ref": "decline" },
                 "on_decline": "keep", "order_id": "order-1002",

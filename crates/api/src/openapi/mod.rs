@@ -23,6 +23,7 @@ mod requests;
 mod batches;
 mod checkouts;
 mod cloud_events;
+mod customers;
 mod events;
 mod gate;
 mod inventory;
@@ -76,6 +77,7 @@ fn made() -> Value {
         inventory::sales(),
         events::operations(),
         limits::operations(),
+        customers::operations(),
         gate::operations(),
         sinks::operations(),
         webhooks::operations(),
@@ -130,6 +132,7 @@ fn schemas() -> Map<String, Value> {
         lists::schemas(),
         events::schemas(),
         limits::schemas(),
+        customers::schemas(),
         gate::schemas(),
         sinks::schemas(),
         webhooks::schemas(),

@@ -280,6 +280,8 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::PaymentDeclined,
         Reason::PaymentNotCaptured,
         Reason::UnknownOrder,
+        Reason::UnknownCustomer,
+        Reason::EncryptionKeyMissing,
         Reason::UnknownKey,
         Reason::UnknownLimit,
         Reason::TooManyLimits,

@@ -333,6 +333,9 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::GateNotConfigured
         | Reason::UnknownSink
         | Reason::UnknownOrder
+        | Reason::UnknownCustomer
+        | Reason::PaymentMethodMissing
+        | Reason::EncryptionKeyMissing
         | Reason::PaymentNotCaptured
         | Reason::InvalidSignature
         | Reason::UnknownWebhook
@@ -470,6 +473,9 @@ pub(super) fn made(reason: Reason) -> Problem {
             Rejection::RefundExceedsCaptured { id: id(), requested: 2_000, refundable: 1_490 }.into()
         }
         Reason::UnknownOrder => Problem::unknown_order(&label("order-1003")),
+        Reason::UnknownCustomer => Problem::unknown_customer(&label("ben")),
+        Reason::PaymentMethodMissing => Rejection::PaymentMethodMissing { customer_id: label("ben") }.into(),
+        Reason::EncryptionKeyMissing => Problem::encryption_key_missing(None),
         Reason::InvalidSignature => Problem::invalid_signature("it is of another secret"),
         Reason::SplitExceedsHeld => {
             Rejection::SplitExceedsHeld { item: item_key("default", "tea"), requested: 5, held: 2 }.into()

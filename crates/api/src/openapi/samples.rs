@@ -7,10 +7,10 @@ use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, CaptureMethod, Charge, ChargeState, CheckoutTerms, Closing, Currency, Discount,
     Event, EventId, ExtraAmount, Hold, HoldChange, HoldDetails, HoldTerms, Instant, Item, ItemKey, Label,
-    Line, LineUnit, LineUnits, Mode, OnDecline, OptionalTerms, Origin, Payment, PaymentState, PendingRefund,
-    Place, Pool, PoolTerms, Pools, Price, ProviderRef, Reduction, RequestId, ReservationId, ReserveTerms,
-    Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit, UnitIndex,
-    UnitStatus,
+    Line, LineUnit, LineUnits, Mode, OnDecline, OptionalTerms, Origin, Payment, PaymentMethod, PaymentState,
+    PendingRefund, Place, Pool, PoolTerms, Pools, Price, ProviderRef, Reduction, RequestId, ReservationId,
+    ReserveTerms, Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace, Transition, Unit,
+    UnitIndex, UnitStatus,
 };
 use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
@@ -217,8 +217,7 @@ fn charge(state: ChargeState) -> Charge {
         state,
         terms: Arc::new(CheckoutTerms {
             provider: label("test"),
-            customer_ref: None,
-            method_ref,
+            method: PaymentMethod::Named { customer_ref: None, method_ref },
             capture: CaptureMethod::AfterConfirm,
             on_decline: OnDecline::Release,
             return_url: None,

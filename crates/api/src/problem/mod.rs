@@ -248,6 +248,60 @@ impl Problem {
         Self::plain(Reason::UnknownOrder, detail)
     }
 
+    /// There is no such customer.
+    pub fn unknown_customer(id: &Label) -> Self {
+        let detail = format!("There is no customer \"{id}\". PUT /v1/customers/{{customer_id}} creates one.");
+        Self::plain(Reason::UnknownCustomer, detail)
+    }
+
+    /// The customer has another version, or exists although it should not. `None` stands for a customer that does not exist.
+    pub fn customer_changed(version: Option<u64>) -> Self {
+        let (detail, fields) = match version {
+            Some(version) => (
+                format!(
+                    "The version is {version}, which does not meet If-Match or If-None-Match. Read the customer again and repeat the \
+                     change with If-Match: \"{version}\"."
+                ),
+                Fields::Version(version),
+            ),
+            None => (
+                "The customer does not exist, so it has no version to match. PUT without If-Match creates it.".to_owned(),
+                Fields::None,
+            ),
+        };
+        Self { reason: Reason::PreconditionFailed, detail, fields }
+    }
+
+    /// A customer can't be erased while this payment is under way.
+    pub fn customer_in_payment(customer_id: &Label, hold: &Hold) -> Self {
+        let detail = format!(
+            "The payment of reservation {} is under way, and needs the data of customer \"{customer_id}\". Wait for its end, or give it \
+             up with POST /v1/reservations/{0}/checkout/cancel. Then erase the customer.",
+            hold.id
+        );
+        let fields = match &hold.details().payment {
+            Some(payment) => Fields::Payment { payment_id: payment.id.clone(), until: payment.until },
+            None => Fields::None,
+        };
+        Self { reason: Reason::PaymentInProgress, detail, fields }
+    }
+
+    /// Personal data can't be encrypted or read. `key_id` is the key that is missing, if it is a certain one.
+    pub fn encryption_key_missing(key_id: Option<&str>) -> Self {
+        let how = "Set customers.encryption_keys in stockhold.toml, or STOCKHOLD_CUSTOMERS_ENCRYPTION_KEYS";
+        let detail = match key_id {
+            None => format!(
+                "Customers are encrypted, and this server has no key for that. {how}, to \"k1:KEY\", where KEY is the output of \
+                 `openssl rand -base64 32`. Then restart the server."
+            ),
+            Some(id) => format!(
+                "The data of this customer is encrypted with key {id}, which this server does not have. {how}, so that it has this key \
+                 too, and restart the server."
+            ),
+        };
+        Self::plain(Reason::EncryptionKeyMissing, detail)
+    }
+
     /// The provider declined the payment of a reservation, or it was ended without money.
     pub fn payment_declined(hold: &Hold) -> Self {
         let payment_id = hold.details().payment.as_ref().map(|payment| payment.id.clone());

@@ -66,6 +66,7 @@ reasons! {
     UnknownWebhook "unknown_webhook" 404 false "No such webhook endpoint"
     UnknownDelivery "unknown_delivery" 404 false "No such delivery"
     UnknownOrder "unknown_order" 404 false "No such order"
+    UnknownCustomer "unknown_customer" 404 false "No such customer"
     UnknownKey "unknown_key" 404 false "No such API key"
     UnknownRoute "unknown_route" 404 false "No such path"
     MethodNotAllowed "method_not_allowed" 405 false "The path does not take this method"
@@ -85,6 +86,8 @@ reasons! {
     PriceMissing "price_missing" 409 false "A line has no price"
     PaymentNotCaptured "payment_not_captured" 409 false "No money was taken"
     RefundExceedsCaptured "refund_exceeds_captured" 409 false "More would be refunded than was taken"
+    PaymentMethodMissing "payment_method_missing" 409 false "The customer has no payment method"
+    EncryptionKeyMissing "encryption_key_missing" 409 false "No encryption key is configured"
     SplitExceedsHeld "split_exceeds_held" 409 false "More would be split off than is held"
     ReservationNotConfirmed "reservation_not_confirmed" 409 false "The reservation was never confirmed"
     FulfilExceedsSold "fulfil_exceeds_sold" 409 false "More would be fulfilled than was sold"
@@ -163,6 +166,7 @@ impl Reason {
             Rejection::ExtensionLimit { .. } => Self::ExtensionLimit,
             Rejection::PaymentInProgress { .. } => Self::PaymentInProgress,
             Rejection::PriceMissing(_) => Self::PriceMissing,
+            Rejection::PaymentMethodMissing { .. } => Self::PaymentMethodMissing,
             Rejection::PaymentNotCaptured(_) => Self::PaymentNotCaptured,
             Rejection::RefundExceedsCaptured { .. } => Self::RefundExceedsCaptured,
             Rejection::SplitExceedsHeld { .. } => Self::SplitExceedsHeld,

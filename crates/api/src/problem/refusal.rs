@@ -99,6 +99,13 @@ impl From<Rejection> for Problem {
                 (in_payment(id, &payment_id, until), Fields::Payment { payment_id, until })
             }
             Rejection::PriceMissing(items) => (unpriced(&items), Fields::Items(items)),
+            Rejection::PaymentMethodMissing { customer_id } => {
+                let detail = format!(
+                    "Customer \"{customer_id}\" has no payment method at a provider of this server. Store one with PUT \
+                     /v1/customers/{{customer_id}}, or send payment_method instead of customer_id."
+                );
+                (detail, Fields::None)
+            }
             Rejection::PaymentNotCaptured(id) => {
                 let detail = format!(
                     "Stockhold has taken no money for reservation {id}, so it can give none back. Refund it where it was paid."

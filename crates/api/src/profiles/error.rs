@@ -42,6 +42,7 @@ impl ErrorCode {
             | Reason::UnknownLimit
             | Reason::UnknownPool
             | Reason::UnknownOrder
+            | Reason::UnknownCustomer
             | Reason::UnknownKey
             | Reason::UnknownRoute => (404, "NOT_FOUND"),
             Reason::MethodNotAllowed => (405, "METHOD_NOT_ALLOWED"),
@@ -68,6 +69,8 @@ impl ErrorCode {
             | Reason::TooManyPools
             | Reason::PaymentDeclined
             | Reason::PriceMissing
+            | Reason::PaymentMethodMissing
+            | Reason::EncryptionKeyMissing
             | Reason::PaymentNotCaptured
             | Reason::RefundExceedsCaptured
             | Reason::InvalidSignature

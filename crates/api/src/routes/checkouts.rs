@@ -37,6 +37,8 @@ pub(super) const START_CHECKOUT: RouteSpec = RouteSpec {
         Reason::PaymentInProgress,
         Reason::PaymentDeclined,
         Reason::PriceMissing,
+        Reason::PaymentMethodMissing,
+        Reason::EncryptionKeyMissing,
         Reason::ExtensionLimit,
     ],
     ..CHECKOUTS

@@ -4,6 +4,7 @@
 //! never hold anything that is also written somewhere else.
 
 mod checkouts;
+mod customers;
 mod gate;
 mod limits;
 mod profiles;
@@ -96,6 +97,8 @@ pub enum Tag {
     Reservations,
     /// Checkouts, refunds and orders.
     Checkout,
+    /// Personal data of customers.
+    Customers,
     /// Pausing and resuming the sale.
     Sale,
     /// Events.
@@ -112,10 +115,11 @@ pub enum Tag {
 
 impl Tag {
     /// All sections, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Inventory,
         Self::Reservations,
         Self::Checkout,
+        Self::Customers,
         Self::Sale,
         Self::Events,
         Self::Hub,
@@ -130,6 +134,7 @@ impl Tag {
             Self::Inventory => "Inventory",
             Self::Reservations => "Reservations",
             Self::Checkout => "Checkout",
+            Self::Customers => "Customers",
             Self::Sale => "Sale",
             Self::Events => "Events",
             Self::Hub => "Hub",
@@ -147,6 +152,7 @@ impl Tag {
             Self::Checkout => {
                 "Checkouts: the payment of a reservation, its refunds, and the order that it became."
             }
+            Self::Customers => "Customers: personal data, encrypted and erasable.",
             Self::Sale => "Pause and resume new reservations.",
             Self::Events => "Every change, in order.",
             Self::Hub => {

@@ -14,6 +14,8 @@ const RESERVE_REASONS: &[Reason] = &[
     Reason::QuantityLimit,
     Reason::CustomerRequired,
     Reason::PriceMissing,
+    Reason::PaymentMethodMissing,
+    Reason::EncryptionKeyMissing,
     Reason::LimitExceeded,
     Reason::TtlTooLong,
     Reason::ModeMismatch,

@@ -5,7 +5,7 @@ use super::row::{
     item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use super::{checkouts, gate, limits, profiles, reservations, sinks, webhooks};
+use super::{checkouts, customers, gate, limits, profiles, reservations, sinks, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -458,6 +458,10 @@ routes! {
     GetLimit Get "/v1/limits/{limit_id}" "get_limit" [limits::GET_LIMIT] {}
     GetLimitUsage Get "/v1/limits/{limit_id}/usage" "get_limit_usage" [limits::GET_LIMIT_USAGE] {}
     DeleteLimit Delete "/v1/limits/{limit_id}" "delete_limit" [limits::DELETE_LIMIT] {}
+    PutCustomer Put "/v1/customers/{customer_id}" "put_customer" [customers::PUT_CUSTOMER] {}
+    GetCustomer Get "/v1/customers/{customer_id}" "get_customer" [customers::GET_CUSTOMER] {}
+    DeleteCustomer Delete "/v1/customers/{customer_id}" "delete_customer" [customers::DELETE_CUSTOMER] {}
+    RewrapCustomers Post "/v1/customer-keys/rewrap" "rewrap_customers" [customers::REWRAP_CUSTOMERS] {}
     GetGate Get "/v1/gate" "get_gate" [gate::GET_GATE] {}
     ReloadGate Post "/v1/gate/reload" "reload_gate" [gate::RELOAD_GATE] {}
     ListSinks Get "/v1/sinks" "list_sinks" [sinks::LIST_SINKS] {}

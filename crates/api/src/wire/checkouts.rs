@@ -8,8 +8,12 @@ use stockhold_domain::{Instant, ReservationId};
 /// How a reservation is paid.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckoutRequest {
-    /// Who pays how.
-    pub payment_method: PaymentMethod,
+    /// Who pays how. Not together with a customer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_method: Option<PaymentMethod>,
+    /// The customer whose stored payment method is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub customer_id: Option<String>,
     /// `after_confirm`, the default, or `charge_then_confirm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<String>,

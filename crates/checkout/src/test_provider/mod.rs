@@ -18,6 +18,7 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use stockhold_api::encode::BuyerAction;
+use stockhold_customers::ProviderMethod;
 use stockhold_domain::{CaptureMethod, Instant, ProviderRef, ReservationId};
 
 /// The secret that signs the webhooks of the test provider. Everybody knows it: a webhook is only a hint.
@@ -71,16 +72,20 @@ fn shown(json: &Value) -> Option<ProviderPayment> {
 }
 
 impl PaymentProvider for TestProvider {
-    fn authorize<'a>(&'a self, request: &'a PaymentRequest<'a>) -> ProviderFuture<'a, ProviderPayment> {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a PaymentRequest<'a>,
+        method: &'a ProviderMethod,
+    ) -> ProviderFuture<'a, ProviderPayment> {
         Box::pin(async move {
-            let PaymentRequest { reservation_id, payment_id, charge, attempt, key } = *request;
+            let PaymentRequest { reservation_id, payment_id, charge, attempt, key, method: _ } = *request;
             let body = json!({
                 "reservation_id": reservation_id.to_string(),
                 "payment_id": payment_id,
                 "attempt": attempt,
                 "amount": charge.amount,
                 "currency": charge.currency.as_str(),
-                "method": charge.terms.method_ref.as_str(),
+                "method": method.method_ref.as_str(),
                 "capture": charge.terms.capture == CaptureMethod::ChargeThenConfirm,
             });
             payment(&self.send(Method::POST, "/payments".to_owned(), Some(body), Some(key)).await?)

@@ -42,6 +42,7 @@ pub(super) enum CheckoutCommand {
     /// Take the payment of a hold and confirm it
     ///
     ///   stockhold ctl checkout start RESERVATION --provider test --method approve --extra postage=490
+    ///   stockhold ctl checkout start RESERVATION --customer anna
     #[command(verbatim_doc_comment)]
     Start(Box<StartCheckoutArgs>),
     /// Show a reservation with its payment, and what the buyer has to do
@@ -60,12 +61,15 @@ pub(super) struct CheckoutArgs {
 pub(super) struct StartCheckoutArgs {
     /// The reservation's id
     id: String,
+    /// The customer whose stored payment method is used, instead of --method
+    #[arg(long, value_name = "CUSTOMER", conflicts_with_all = ["method", "provider", "provider_customer"])]
+    customer: Option<String>,
     /// The payment provider: stripe or test
     #[arg(long, value_name = "NAME", default_value = "stripe")]
     provider: String,
     /// The payment method, as the provider names it
-    #[arg(long, value_name = "REF")]
-    method: String,
+    #[arg(long, value_name = "REF", required_unless_present = "customer")]
+    method: Option<String>,
     /// The customer, as the provider names it
     #[arg(long, value_name = "CUSTOMER")]
     provider_customer: Option<String>,
@@ -96,15 +100,18 @@ pub(super) struct StartCheckoutArgs {
 
 impl StartCheckoutArgs {
     fn request(&self) -> Result<ApiRequest, String> {
-        let method = named(json!({
-            "provider": self.provider,
-            "method_ref": self.method,
-            "customer_ref": self.provider_customer,
-        }));
+        let method = self.method.as_ref().map(|method| {
+            named(json!({
+                "provider": self.provider,
+                "method_ref": method,
+                "customer_ref": self.provider_customer,
+            }))
+        });
         let extra: Vec<Value> =
             self.extra.iter().map(|extra| json!({ "name": extra.name, "amount": extra.amount })).collect();
         let body = named(json!({
             "payment_method": method,
+            "customer_id": self.customer,
             "order_id": self.order,
             "capture": self.charge_first.then_some("charge_then_confirm"),
             "on_decline": self.keep.then_some("keep"),

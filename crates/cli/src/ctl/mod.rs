@@ -3,6 +3,7 @@
 
 mod changes;
 mod checkouts;
+mod customers;
 mod events;
 mod gate;
 mod keys;
@@ -114,6 +115,9 @@ enum CtlCommand {
     /// List and show orders: what reservations became by a checkout
     #[command(subcommand)]
     Orders(checkouts::OrdersCommand),
+    /// Store, show and erase personal data of customers, and rotate its keys
+    #[command(subcommand)]
+    Customers(customers::CustomersCommand),
     /// Record that sold units have left the shelf: all of a reservation, or those of --line or --unit
     ///
     ///   stockhold ctl fulfil RESERVATION --line shirt=1
@@ -272,6 +276,9 @@ pub(super) fn run(args: &CtlArgs) -> ExitCode {
     if let CtlCommand::Notify(notify) = &args.command {
         return notify.run();
     }
+    if let CtlCommand::Customers(customers::CustomersCommand::Rewrap) = &args.command {
+        return customers::rewrap(&args.call);
+    }
     args.call.ask(args.command.request())
 }
 
@@ -379,6 +386,7 @@ impl CtlCommand {
             Self::Checkout(ask) => ask.request(),
             Self::Refund(ask) => ask.request(),
             Self::Orders(ask) => Ok(ask.request()),
+            Self::Customers(ask) => ask.request(),
             Self::Fulfil(ask) => ask.request(),
             Self::Return(ask) => ask.request(),
             Self::Get(ask) => Ok(ask.request()),

@@ -39,7 +39,8 @@ impl NotifyCommand {
     pub(super) fn run(&self) -> ExitCode {
         let Self::Preview(PreviewArgs { kind, locale, template_dir }) = self;
         let shown = Templates::load(template_dir.as_deref()).and_then(|templates| {
-            let kinds = NotificationKind::ALL.into_iter().filter(|known| kind.is_none_or(|kind| kind == *known));
+            let kinds =
+                NotificationKind::ALL.into_iter().filter(|known| kind.is_none_or(|kind| kind == *known));
             for known in kinds {
                 let text = templates.render(known, Some(locale), &sample(known))?;
                 println!("--- {}\nSubject: {}\n\n{}", known.name(), text.subject, text.text);

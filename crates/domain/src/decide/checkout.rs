@@ -3,7 +3,7 @@
 use super::hold::{change_hold, confirm_active, done, ended, open_for_change};
 use super::payment::times;
 use super::{CommandContext, DecideError};
-use crate::charge::{Charge, ChargeState, CheckoutTerms};
+use crate::charge::{Charge, ChargeState, CheckoutTerms, PaymentMethod};
 use crate::command::{Confirm, IfExpired};
 use crate::event::HoldChange;
 use crate::hold::{Hold, Line, Payment, PaymentState, Status};
@@ -100,12 +100,15 @@ pub(super) fn label(text: &str) -> Result<Label, DecideError> {
     Label::new(text).map_err(|_| DecideError::InvariantViolated("a text of the rules is no label"))
 }
 
-/// What a checkout of these lines costs: all of them and the extras. `pointer` is the place of the extras in the request.
+/// What a checkout of these lines costs: all of them and the extras. Refuses a customer without a payment method. `pointer` is the place of the extras in the request.
 pub(super) fn price_of(
     lines: &[Line],
     terms: &CheckoutTerms,
     pointer: &str,
 ) -> Result<(u64, Currency), Rejection> {
+    if let PaymentMethod::Customer { customer_id, sealed: None } = &terms.method {
+        return Err(Rejection::PaymentMethodMissing { customer_id: customer_id.clone() });
+    }
     let unpriced = lines.iter().filter(|line| line.details().price.is_none());
     let unpriced: Vec<_> = unpriced.map(|line| line.item.clone()).collect();
     let price = LinePrice::sum(lines.iter().map(|line| line.details().price.as_ref()));

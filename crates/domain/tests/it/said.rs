@@ -167,6 +167,7 @@ fn said_rejection(rejection: &Rejection) -> String {
         }
         Rejection::UnknownLimit(id) => format!("unknown_limit {id}"),
         Rejection::TooManyLimits => "too_many_limits".to_owned(),
+        Rejection::PaymentMethodMissing { customer_id } => format!("payment_method_missing {customer_id}"),
         Rejection::PriceMissing(items) => {
             format!("price_missing {}", items.iter().map(said_item).collect::<Vec<_>>().join(","))
         }

@@ -51,7 +51,8 @@ pub(crate) fn answer_from_memory(
         | Query::Reservations(_)
         | Query::History(_)
         | Query::UnitHistory { .. }
-        | Query::Events { .. } => {
+        | Query::Events { .. }
+        | Query::Customer(_) => {
             return Ok(Err(Failure::Internal(format!("{query:?} is not read from memory"))));
         }
     };

@@ -3,6 +3,7 @@
 //! The log has every event with the state of its reservation afterwards, so nothing is stored twice for lists.
 
 use crate::base;
+use crate::customers::CustomerFile;
 use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::index::postings::{self, Term, TermHasher, creation_instant, later_terms};
@@ -14,6 +15,7 @@ use rusqlite::Connection;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::slice;
+use std::sync::Arc;
 use stockhold_domain::{Event, Hold, HoldChange, Instant, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::{
     Cursor, EventRow, Query, QueryResult, ReservationFilter, ReservationPage, UnitHistory,
@@ -33,12 +35,13 @@ pub(crate) struct ListReader {
     index: Connection,
     /// The base, if events were archived.
     base: Option<Connection>,
+    pub(crate) customers: Arc<CustomerFile>,
 }
 
 impl ListReader {
-    pub(crate) fn open(log: &Path, index: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open(log: &Path, index: &Path, customers: Arc<CustomerFile>) -> Result<Self, OpenError> {
         let base = log.parent().map(base::open_for_reading).transpose()?.flatten();
-        Ok(Self { log: Log::open_reader(log)?, index: Index::open_reader(index)?, base })
+        Ok(Self { log: Log::open_reader(log)?, index: Index::open_reader(index)?, base, customers })
     }
 
     /// Answers a query that memory can't answer. The reservations of the answer may not be durable yet.
@@ -65,8 +68,9 @@ impl ListReader {
             | Query::Records { .. }
             | Query::Limit(_)
             | Query::Limits { .. }
-            | Query::LimitUsage(_) => {
-                Err(IndexError::Damaged(format!("{query:?} should have been answered from memory")))
+            | Query::LimitUsage(_)
+            | Query::Customer(_) => {
+                Err(IndexError::Damaged(format!("{query:?} should have been answered elsewhere")))
             }
         }
     }

@@ -2,6 +2,7 @@
 //! queries that memory can't answer. Both run on threads of their own, so that callers and the committer do not wait
 //! for reads. Queries have other threads than commands, because a query may read much.
 
+use crate::customers::{CustomerError, CustomerFile};
 use crate::engine::core::{PendingAnswer, PendingRequest};
 use crate::error::{IndexError, REBUILD_INDEX};
 use crate::index::{closed, find_key};
@@ -13,7 +14,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_domain::Resource;
 use stockhold_store::fault;
-use stockhold_store::{Answer, Failure, Query, QueryResult, ReplyTo};
+use stockhold_store::{Answer, CustomerRequest, Failure, Query, QueryResult, ReplyTo};
 
 /// The number of threads that read for commands.
 pub(crate) const READERS: usize = 2;
@@ -49,6 +50,10 @@ pub(crate) fn serve_queries(
     queue: &Mutex<Receiver<(Query, ReplyTo)>>,
 ) {
     while let Some((query, reply)) = next(queue) {
+        if let Query::Customer(request) = &query {
+            serve_customer(shared, &lists.customers, request, reply);
+            continue;
+        }
         match catch_unwind(AssertUnwindSafe(|| lists.find(shared, &query))) {
             Ok(Ok(found @ QueryResult::Reservations(_))) => shared.answer_when_durable(reply, found),
             Ok(Ok(found)) => reply.answer(Ok(Answer::QueryResult(found))),
@@ -68,6 +73,32 @@ pub(crate) fn serve_queries(
             }
         }
     }
+}
+
+/// Reads or changes the row of a customer. A file that can't be trusted any more ends the store, as a log does.
+fn serve_customer(shared: &Arc<Shared>, customers: &CustomerFile, request: &CustomerRequest, reply: ReplyTo) {
+    let unknown = |what: String| match request.is_write() {
+        true => Failure::OutcomeUnknown,
+        false => Failure::Unavailable(what),
+    };
+    let answer = match catch_unwind(AssertUnwindSafe(|| customers.run(request))) {
+        Ok(Ok(found)) => Ok(Answer::QueryResult(QueryResult::Customer(found))),
+        Ok(Err(CustomerError::Refused(what))) => {
+            tracing::warn!(what, ?request, "a customer can't be read or written now");
+            Err(Failure::Unavailable(what))
+        }
+        Ok(Err(CustomerError::Failed(what))) => {
+            tracing::error!(what, ?request, "a customer can't be read or written");
+            shared.poison(format!("{what}; a restart recovers"));
+            Err(unknown(what))
+        }
+        Err(_) => {
+            tracing::error!(?request, "a reader panicked");
+            shared.poison(PANICKED.to_owned());
+            Err(unknown("a reader panicked".to_owned()))
+        }
+    };
+    reply.answer(answer);
 }
 
 fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {

@@ -2,11 +2,15 @@
 //! against its checksum and the batch before it. No read transaction stays open between two pages, so that the
 //! checkpoints of the server continue. A backup that was interrupted, or made earlier, is continued.
 //!
+//! The rows of customers are copied as a whole each time, after the batches: what was erased since the last backup is not in the copy
+//! any more.
+//!
 //! If events were archived, the copy begins with a copy of the base, which has the state after them.
 //!
 //! It never changes its source, never copies the index (a start rebuilds it), and never appends after a batch that
 //! differs from the source.
 
+use crate::customers;
 use crate::error::OpenError;
 use crate::files;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
@@ -113,6 +117,7 @@ fn backup_by(
         }
         progress(head.number, end);
     }
+    customers::copy(from, to)?;
     finish(&copy, to, head)?;
     drop(lock);
     Ok(BackupSummary {

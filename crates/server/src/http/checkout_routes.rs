@@ -13,8 +13,8 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_checkout::WebhookHeaders;
 use stockhold_domain::{
-    AdvancePayment, ChargeState, Command, Hold, Label, OrderStatus, Outcome, PaymentStep, Rejection,
-    ReservationId, Status,
+    AdvancePayment, ChargeState, CheckoutTerms, Command, Hold, Label, OrderStatus, Outcome, PaymentMethod,
+    PaymentStep, Rejection, ReservationId, Status,
 };
 use stockhold_store::{Query, QueryResult, ReservationFilter};
 
@@ -33,11 +33,12 @@ impl Worker {
         Keyed { command, key, hold_token: _ }: Keyed<'_>,
     ) -> HandlerResult {
         if let Command::StartCheckout(start) = &command {
-            self.check_provider(&start.request.terms.provider, "/payment_method/provider")?;
+            self.check_provider(&start.request.terms, "")?;
         }
         let key = decode::idempotency_key(context.head.idempotency_key.value("/Idempotency-Key")?, key)?;
         let command = self.restrict(context, command).await?;
         let key = key.map(|key| key_use(context.caller, &command, &key));
+        let command = self.seal_method(command).await?;
         let (hold, replayed) = match self.run(context, command, key).await? {
             Outcome::Done(stockhold_domain::Reply::Reservation(hold)) => (hold, false),
             Outcome::Replayed(stockhold_domain::Reply::Reservation(hold)) => (hold, true),
@@ -51,19 +52,30 @@ impl Worker {
         Ok(Reply { replayed, ..reply })
     }
 
-    pub(super) fn check_provider(&self, provider: &Label, pointer: &str) -> Result<(), Invalid> {
+    /// Refuses a provider that the server is not configured with. That of a customer is one of those. `at` is the place of the checkout in
+    /// the request.
+    pub(super) fn check_provider(&self, terms: &CheckoutTerms, at: &str) -> Result<(), Invalid> {
+        let provider = &terms.provider;
+        let has_any = self.checkout.providers().next().is_some();
+        if terms.customer_id().is_some() && has_any {
+            return Ok(());
+        }
         if self.checkout.providers().any(|known| known == provider.as_str()) {
             return Ok(());
         }
         let known: Vec<&str> = self.checkout.providers().collect();
         let detail = if known.is_empty() {
-            "is not configured: this server has no payment provider. Set [providers.stripe] or [providers.test] in its \
+            "can't be used: this server has no payment provider. Set [providers.stripe] or [providers.test] in its \
              configuration"
                 .to_owned()
         } else {
             format!("must be a provider that the server is configured with: {}", known.join(", "))
         };
-        Err(Invalid::new(pointer, detail))
+        let pointer = match terms.method {
+            PaymentMethod::Named { .. } => "payment_method/provider",
+            PaymentMethod::Customer { .. } => "customer_id",
+        };
+        Err(Invalid::new(format!("{at}/{pointer}"), detail))
     }
 
     /// Waits until a payment has come to an end or needs somebody, and not too long.
@@ -200,6 +212,10 @@ impl Worker {
             };
             for hold in self.visible(&context.caller.principal, page.holds).await? {
                 let Some(status) = hold.order_status() else { continue };
+                // A reservation that another customer pays is the order of that one.
+                if filter.customer_id.as_ref().is_some_and(|wanted| hold.order_customer() != Some(wanted)) {
+                    continue;
+                }
                 if wanted.status.is_none_or(|wanted| wanted == status) {
                     encode::order(list.entry(&mut out), &hold);
                     left = left.saturating_sub(1);

@@ -31,6 +31,7 @@ impl Worker {
         let mut command = self.restrict(context, command).await?;
         let key = key.map(|key| key_use(context.caller, &command, &key));
         self.check_token_amend(context, &mut command).await?;
+        let command = self.seal_method(command).await?;
         let hold_tokens = if hold_token { Some(self.hold_token_key(context).await?) } else { None };
         self.submit(context, command, key, response_kind, hold_tokens.as_ref()).await
     }
@@ -134,8 +135,15 @@ impl Worker {
                     if hold_token && hold_tokens.is_none() {
                         hold_tokens = Some(self.hold_token_key(context).await?);
                     }
-                    places.push(Ok((command.kind(), hold_token)));
                     let key = key.map(|key: Cow<'_, str>| key_use(context.caller, &command, &key));
+                    let command = match self.seal_method(command).await {
+                        Ok(command) => command,
+                        Err(error) => {
+                            places.push(Err(error.problem));
+                            continue;
+                        }
+                    };
+                    places.push(Ok((command.kind(), hold_token)));
                     envelopes.push(self.envelope(context, origin.clone(), command, key));
                 }
                 Err(invalid) => places.push(Err(Problem::from(invalid))),

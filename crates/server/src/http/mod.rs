@@ -7,6 +7,7 @@ mod memory_budget;
 mod body;
 mod checkout_routes;
 mod closing;
+mod customer_routes;
 mod fast_path;
 mod general_path;
 mod http2_path;
@@ -71,6 +72,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stockhold_checkout::CheckoutRunner;
+use stockhold_customers::Customers;
 use stockhold_domain::HoldLimits;
 use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
@@ -120,6 +122,8 @@ pub(crate) struct Services {
     pub(crate) relay: Arc<Relay>,
     /// Takes payments.
     pub(crate) checkout: Arc<CheckoutRunner>,
+    /// Personal data of customers.
+    pub(crate) customers: Customers,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) access: Arc<Access>,
     pub(crate) rules: Arc<HoldLimits>,
@@ -272,6 +276,7 @@ async fn work(
         gate: shared.services.gate,
         relay: shared.services.relay,
         checkout: shared.services.checkout,
+        customers: shared.services.customers,
         pending_replies,
         ids: RefCell::new(ids),
         clock: shared.services.clock,

@@ -44,7 +44,7 @@ impl Worker {
                 let missing = MissingPermission::Scope(AccessScope::CheckoutWrite);
                 return Err(Problem::not_permitted(missing).into());
             }
-            self.check_provider(&checkout.terms.provider, "/auto_checkout/payment_method/provider")?;
+            self.check_provider(&checkout.terms, "/auto_checkout")?;
         }
         let restrictions = &principal.restrictions;
         if restrictions.is_none() {

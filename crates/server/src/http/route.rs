@@ -274,6 +274,16 @@ fn match_segments<'a>(
             };
             (found, [id, ""])
         }
+        ["v1", "customers", id, "", "", ""] if !id.is_empty() => {
+            let found = match method {
+                "PUT" => Ok(RouteId::PutCustomer),
+                "DELETE" => Ok(RouteId::DeleteCustomer),
+                _ if is_get => Ok(RouteId::GetCustomer),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
+            };
+            (found, [id, ""])
+        }
+        ["v1", "customer-keys", "rewrap", "", "", ""] => (post(RouteId::RewrapCustomers), ["", ""]),
         ["v1", "limits", id, "usage", "", ""] => (get(RouteId::GetLimitUsage), [id, ""]),
         ["v1", "sinks", name, tail, "", ""] => (on_sink(method, name, tail), [name, ""]),
         ["v1", "webhooks", id, "deliveries", delivery, "retry"] if !id.is_empty() && !delivery.is_empty() => {

@@ -28,6 +28,7 @@ use stockhold_api::problem::{Problem, Reason, page_html};
 use stockhold_api::profiles::{Shape, hub, storefront};
 use stockhold_api::routes::{Preconditions, RequiredScope, RouteId};
 use stockhold_checkout::CheckoutRunner;
+use stockhold_customers::Customers;
 use stockhold_domain::{Command, EventId, HoldLimits, Instant, RequestId};
 use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
@@ -49,6 +50,8 @@ pub(super) struct Worker {
     pub(super) relay: Arc<Relay>,
     /// Takes payments.
     pub(super) checkout: Arc<CheckoutRunner>,
+    /// Personal data of customers.
+    pub(super) customers: Customers,
     pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
     pub(super) clock: Arc<dyn Clock>,
@@ -433,6 +436,18 @@ impl Worker {
             RouteId::ListLimits => Box::pin(self.limits(context, decode::limits(query)?)).await,
             RouteId::GetLimitUsage => {
                 Box::pin(self.limit_usage(context, decode::limit_usage(id, query)?)).await
+            }
+            RouteId::PutCustomer => {
+                let decoded = decode::put_customer(id, query, precondition(head)?, body)?;
+                Box::pin(self.put_customer(context, decoded)).await
+            }
+            RouteId::GetCustomer => Box::pin(self.customer(context, decode::customer(id, query)?)).await,
+            RouteId::DeleteCustomer => {
+                let decoded = decode::delete_customer(id, query, head.if_match.value(IF_MATCH)?)?;
+                Box::pin(self.delete_customer(context, decoded)).await
+            }
+            RouteId::RewrapCustomers => {
+                Box::pin(self.rewrap_customers(context, decode::rewrap_customers(query)?)).await
             }
             RouteId::HubStock => self.hub_stock(context, hub::stock(sku, unit)?).await,
             RouteId::HubReserve => self.hub_reserve(context, hub::reserve(body)?).await,

@@ -9,6 +9,7 @@ mod clients;
 mod credentials;
 mod ctl;
 mod ctl_terms;
+mod customers;
 mod databases;
 mod demo;
 mod doctor;

@@ -10,7 +10,7 @@ use stockhold_domain::{
     CounterKey, Event, Hold, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, LimitCounter,
     LimitSet, Record, RecordKey, RecordKind, ReservationId, Status, StockCounters, Subject, Unit,
 };
-use stockhold_store::{EventRow, ItemPageRequest};
+use stockhold_store::{CustomerRequest, CustomerResult, EventRow, ItemPageRequest};
 
 /// A deadline and whose it is, in the order that holds fall due.
 pub(crate) type Deadline = (Instant, ReservationId);
@@ -87,6 +87,12 @@ pub(crate) trait Session: Send + 'static {
         after: Option<&Label>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Record>, DbError>> + Send;
+
+    /// Reads or changes rows of customers. What it changes is committed when it is answered.
+    fn customers(
+        &mut self,
+        request: &CustomerRequest,
+    ) -> impl Future<Output = Result<CustomerResult, DbError>> + Send;
 
     /// The newest limits that this instance has read. They may be out of date: they only help to plan what is locked.
     fn known_limits(&self) -> Arc<LimitSet>;

@@ -33,6 +33,7 @@ mod migrate;
 
 mod rows;
 
+mod customers;
 mod load;
 mod plans;
 mod read;

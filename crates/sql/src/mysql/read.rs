@@ -23,7 +23,7 @@ use stockhold_domain::{
     Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Record, RecordKind, ReservationId, Subject,
     Unit,
 };
-use stockhold_store::{EventRow, ItemPageRequest};
+use stockhold_store::{CustomerRequest, CustomerResult, EventRow, ItemPageRequest};
 
 /// Most rows of events that are numbered at once.
 const NUMBERED_AT_ONCE: usize = 8_192;
@@ -103,6 +103,10 @@ impl Session for MysqlConnection {
     ) -> Result<Vec<Record>, DbError> {
         let rows = self.rows(&statements::record_page(kind, after, limit)).await?;
         rows.iter().map(rows::record).collect()
+    }
+
+    async fn customers(&mut self, request: &CustomerRequest) -> Result<CustomerResult, DbError> {
+        self.run_customer_request(request).await
     }
 
     fn known_limits(&self) -> Arc<LimitSet> {

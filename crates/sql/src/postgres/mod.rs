@@ -20,6 +20,7 @@ mod migrate;
 
 mod rows;
 
+mod customers;
 mod limits;
 mod load;
 mod read;

@@ -18,7 +18,7 @@ use stockhold_domain::{
     Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Record, RecordKind, ReservationId, Subject,
     Unit, bucket_of,
 };
-use stockhold_store::{EventRow, ItemPageRequest};
+use stockhold_store::{CustomerRequest, CustomerResult, EventRow, ItemPageRequest};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -109,6 +109,10 @@ impl Session for PostgresConnection {
         let page = &self.statements.record_page;
         let rows = self.client.query(page, &[&kind.name(), &after, &rows::rows(limit)]).await?;
         rows.iter().map(rows::record).collect()
+    }
+
+    async fn customers(&mut self, request: &CustomerRequest) -> Result<CustomerResult, DbError> {
+        self.run_customer_request(request).await
     }
 
     fn known_limits(&self) -> Arc<LimitSet> {

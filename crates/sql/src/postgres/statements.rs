@@ -241,6 +241,12 @@ statements! {
     lock_records: LOCK_RECORDS;
     read_records: READ_RECORDS;
     record_page: RECORD_PAGE;
+    read_customer: "SELECT id, version, value FROM stockhold.customers WHERE id = $1";
+    customer_page: "SELECT id, version, value FROM stockhold.customers WHERE id > $1 ORDER BY id LIMIT $2";
+    insert_customer: "
+        INSERT INTO stockhold.customers (id, version, value) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    update_customer: "UPDATE stockhold.customers SET version = $2, value = $3 WHERE id = $1 AND version = $4";
+    delete_customer: "DELETE FROM stockhold.customers WHERE id = $1 AND ($2::bigint IS NULL OR version = $2)";
     read_any_due: READ_ANY_DUE;
     read_overdue: concat!(
         "SELECT {clock} AS now, first.expires_at, first.id FROM (VALUES (1)) AS one (n) LEFT JOIN (",

@@ -7,10 +7,10 @@ use stockhold_domain::{
     Disposition, Event, EventId, ExtraAmount, Fingerprint, Hold, HoldChange, HoldDetails, HoldTerms, Instant,
     Item, ItemKey, KeyHash, KeyRecord, KeyTarget, Label, LimitEffects, Line, LineChange, LineDetails,
     LinePrice, LineUnit, LineUnits, Mode, MovedUnits, OnDecline, OptionalTerms, Origin, Parties, Payment,
-    PaymentState, PendingRefund, Place, Pool, PoolDraw, PoolTerms, PooledUnit, Pools, PoolsAfter, Price,
-    ProviderRef, Record, RecordChange, RecordKey, RecordKind, RecordValue, Reduction, RequestId,
-    ReservationId, ReserveTerms, Scope, Seconds, Settings, Status, StockChange, StockCounters, Supply, Trace,
-    Transition, Unit, UnitStatus, limits,
+    PaymentMethod, PaymentState, PendingRefund, Place, Pool, PoolDraw, PoolTerms, PooledUnit, Pools,
+    PoolsAfter, Price, ProviderRef, Record, RecordChange, RecordKey, RecordKind, RecordValue, Reduction,
+    RequestId, ReservationId, ReserveTerms, Scope, SealedRefs, Seconds, Settings, Status, StockChange,
+    StockCounters, Supply, Trace, Transition, Unit, UnitStatus, limits,
 };
 
 /// Makes records.
@@ -230,14 +230,24 @@ impl Any {
         ProviderRef::new(&format!("pi_{}", self.number())).unwrap()
     }
 
+    fn payment_method(&mut self) -> PaymentMethod {
+        if self.0.one_in(2) {
+            let customer_ref = self.maybe(Self::provider_ref);
+            return PaymentMethod::Named { customer_ref, method_ref: self.provider_ref() };
+        }
+        let most = if self.0.one_in(8) { limits::SEALED_METHOD_BYTES as u64 } else { 12 };
+        let count = usize::try_from(1 + self.0.below(most)).unwrap();
+        let byte = u8::try_from(self.0.below(256)).unwrap();
+        PaymentMethod::Customer { customer_id: self.label(), sealed: SealedRefs::new(&vec![byte; count]) }
+    }
+
     fn charge(&mut self) -> Charge {
         let count = usize::try_from(self.0.below(3)).unwrap();
         Charge {
             state: self.0.pick(&[ChargeState::Pending, ChargeState::Captured, ChargeState::RefundFailed]),
             terms: Arc::new(CheckoutTerms {
                 provider: self.label(),
-                customer_ref: self.maybe(Self::provider_ref),
-                method_ref: self.provider_ref(),
+                method: self.payment_method(),
                 capture: self.0.pick(&[CaptureMethod::AfterConfirm, CaptureMethod::ChargeThenConfirm]),
                 on_decline: self.0.pick(&[OnDecline::Release, OnDecline::Keep]),
                 return_url: self.maybe(Self::metadata),

@@ -3,12 +3,12 @@
 use super::prices::currency;
 use super::read::{DecodeError, Reader};
 use super::write::{
-    end_fields, put_field, put_i64, put_label, put_label_field, put_option, put_text, put_u64,
+    end_fields, put_bytes, put_field, put_i64, put_label, put_label_field, put_option, put_text, put_u64,
 };
 use std::sync::Arc;
 use stockhold_domain::{
-    CaptureMethod, Charge, ChargeState, CheckoutTerms, ExtraAmount, OnDecline, PendingRefund, ProviderRef,
-    ProviderReport, limits,
+    CaptureMethod, Charge, ChargeState, CheckoutTerms, ExtraAmount, OnDecline, PaymentMethod, PendingRefund,
+    ProviderRef, ProviderReport, SealedRefs, limits,
 };
 
 type Read<T> = Result<T, DecodeError>;
@@ -25,11 +25,13 @@ const ERROR: u8 = 9;
 const DUE_AT: u8 = 10;
 const REACQUIRES: u8 = 11;
 
-const CUSTOMER_REF: u8 = 1;
-const RETURN_URL: u8 = 2;
-const DESCRIPTION: u8 = 3;
-const EXTRA: u8 = 4;
-const NOTIFY: u8 = 5;
+const RETURN_URL: u8 = 1;
+const DESCRIPTION: u8 = 2;
+const EXTRA: u8 = 3;
+const NOTIFY: u8 = 4;
+
+const METHOD_NAMED: u8 = 0;
+const METHOD_OF_CUSTOMER: u8 = 1;
 
 /// Every state at the place of its byte.
 const STATES: [ChargeState; 12] = [
@@ -155,19 +157,10 @@ fn provider_ref(reader: &mut Reader<'_>) -> Read<ProviderRef> {
 
 /// Appends what the caller of a checkout said.
 pub(super) fn put_checkout_terms(out: &mut Vec<u8>, terms: &CheckoutTerms) {
-    let CheckoutTerms {
-        provider,
-        customer_ref,
-        method_ref,
-        capture,
-        on_decline,
-        return_url,
-        description,
-        extra,
-        notify,
-    } = terms;
+    let CheckoutTerms { provider, method, capture, on_decline, return_url, description, extra, notify } =
+        terms;
     put_text(out, provider.as_str());
-    put_text(out, method_ref.as_str());
+    put_method(out, method);
     out.push(match capture {
         CaptureMethod::AfterConfirm => 0,
         CaptureMethod::ChargeThenConfirm => 1,
@@ -176,7 +169,6 @@ pub(super) fn put_checkout_terms(out: &mut Vec<u8>, terms: &CheckoutTerms) {
         OnDecline::Release => 0,
         OnDecline::Keep => 1,
     });
-    put_field(out, CUSTOMER_REF, customer_ref.as_ref(), |out, text| put_text(out, text.as_str()));
     put_field(out, RETURN_URL, return_url.as_ref(), |out, text| put_text(out, text));
     put_field(out, DESCRIPTION, description.as_ref(), |out, text| put_text(out, text));
     put_field(out, EXTRA, (!extra.is_empty()).then_some(extra), |out, extra| {
@@ -190,10 +182,47 @@ pub(super) fn put_checkout_terms(out: &mut Vec<u8>, terms: &CheckoutTerms) {
     end_fields(out);
 }
 
+fn put_method(out: &mut Vec<u8>, method: &PaymentMethod) {
+    match method {
+        PaymentMethod::Named { customer_ref, method_ref } => {
+            out.push(METHOD_NAMED);
+            put_text(out, method_ref.as_str());
+            put_option(out, customer_ref.as_ref(), |out, text| put_text(out, text.as_str()));
+        }
+        PaymentMethod::Customer { customer_id, sealed } => {
+            out.push(METHOD_OF_CUSTOMER);
+            put_text(out, customer_id.as_str());
+            put_option(out, sealed.as_ref(), |out, sealed| put_bytes(out, sealed.as_bytes()));
+        }
+    }
+}
+
+/// What [`put_option`] has written.
+fn option<'a, T>(reader: &mut Reader<'a>, read: impl FnOnce(&mut Reader<'a>) -> Read<T>) -> Read<Option<T>> {
+    if reader.flag()? { read(reader).map(Some) } else { Ok(None) }
+}
+
+fn method(reader: &mut Reader<'_>) -> Read<PaymentMethod> {
+    match reader.byte("payment method")? {
+        METHOD_NAMED => {
+            let method_ref = provider_ref(reader)?;
+            Ok(PaymentMethod::Named { customer_ref: option(reader, provider_ref)?, method_ref })
+        }
+        METHOD_OF_CUSTOMER => {
+            let customer_id = reader.label()?;
+            let sealed = option(reader, |reader| {
+                SealedRefs::new(reader.raw_text()?).ok_or_else(|| reader.bad("encrypted payment method"))
+            })?;
+            Ok(PaymentMethod::Customer { customer_id, sealed })
+        }
+        _ => Err(reader.bad("payment method")),
+    }
+}
+
 fn checkout_terms(reader: &mut Reader<'_>) -> Read<CheckoutTerms> {
     let mut terms = CheckoutTerms {
         provider: reader.label()?,
-        method_ref: provider_ref(reader)?,
+        method: method(reader)?,
         capture: match reader.byte("capture method")? {
             0 => CaptureMethod::AfterConfirm,
             1 => CaptureMethod::ChargeThenConfirm,
@@ -204,7 +233,6 @@ fn checkout_terms(reader: &mut Reader<'_>) -> Read<CheckoutTerms> {
             1 => OnDecline::Keep,
             _ => return Err(reader.bad("what a decline does")),
         },
-        customer_ref: None,
         return_url: None,
         description: None,
         extra: Box::default(),
@@ -212,7 +240,6 @@ fn checkout_terms(reader: &mut Reader<'_>) -> Read<CheckoutTerms> {
     };
     reader.fields(|reader, tag| {
         match tag {
-            CUSTOMER_REF => terms.customer_ref = Some(provider_ref(reader)?),
             RETURN_URL => terms.return_url = Some(reader.text()?.into()),
             DESCRIPTION => terms.description = Some(reader.text()?.into()),
             EXTRA => {

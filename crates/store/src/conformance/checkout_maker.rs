@@ -2,16 +2,18 @@
 
 use super::maker::{label, seconds, stock_of};
 use stockhold_domain::{
-    CaptureMethod, CheckoutRequest, CheckoutTerms, Command, Currency, ItemKey, OnDecline, Patch, Price,
-    ProviderRef, ReservationId, SetStock, StartCheckout,
+    CaptureMethod, CheckoutRequest, CheckoutTerms, Command, Currency, ItemKey, OnDecline, Patch,
+    PaymentMethod, Price, ProviderRef, ReservationId, SealedRefs, SetStock, StartCheckout,
 };
 
 /// The terms of a checkout that the test provider would get.
 pub fn checkout_terms(capture: CaptureMethod, on_decline: OnDecline) -> CheckoutTerms {
     CheckoutTerms {
         provider: label("test"),
-        customer_ref: ProviderRef::new("cus_1"),
-        method_ref: ProviderRef::new("pm_1").expect("a name of a provider"),
+        method: PaymentMethod::Named {
+            customer_ref: ProviderRef::new("cus_1"),
+            method_ref: ProviderRef::new("pm_1").expect("a name of a provider"),
+        },
         capture,
         on_decline,
         return_url: None,
@@ -19,6 +21,12 @@ pub fn checkout_terms(capture: CaptureMethod, on_decline: OnDecline) -> Checkout
         extra: [].into(),
         notify: false,
     }
+}
+
+/// The terms of a checkout with the stored payment method of a customer, encrypted as these bytes.
+pub fn customer_terms(customer_id: &str, sealed: &[u8]) -> CheckoutTerms {
+    let method = PaymentMethod::Customer { customer_id: label(customer_id), sealed: SealedRefs::new(sealed) };
+    CheckoutTerms { method, ..checkout_terms(CaptureMethod::AfterConfirm, OnDecline::Release) }
 }
 
 /// A checkout with these terms, without an order id.

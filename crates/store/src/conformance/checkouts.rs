@@ -1,7 +1,7 @@
 //! Checkouts: payments that the service takes, through everything that a provider may say about them.
 
 use super::case_context::{CaseContext, Checked, MILLI, SECOND, after, deadline};
-use super::checkout_maker::{checkout, checkout_terms, checkout_with, set_price};
+use super::checkout_maker::{checkout, checkout_terms, checkout_with, customer_terms, set_price};
 use super::maker::{
     amend, close_payment, confirm, confirm_late, confirm_paid, extend, fulfil_all, label, open_payment,
     release, reserve_for, return_of, seconds, set_stock,
@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     case("a checkout that charges first is confirmed with its money", charged_first),
     case("what costs nothing is confirmed at once", free),
     case("a checkout needs a price of every line, and its amount has bounds", refused),
+    case("a checkout with a stored payment method keeps what was encrypted, and needs one", of_customer),
     case("while the service takes a payment, no other command changes the reservation", nothing_else_changes),
     case("a declined payment releases its hold, or keeps it for another one", declined),
     case("a payment that waits for its buyer is asked for again after the wait", waiting),
@@ -243,6 +244,27 @@ fn free(world: &mut dyn World) -> Checked {
     let refused = case.expect_refused(refund_of(hold.id, RefundSelection::Rest))?;
     ensure_eq!(refused, Rejection::PaymentNotCaptured(hold.id), "no money to give back");
     case.expect_counters(&item, 2, 0)
+}
+
+fn of_customer(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let item = priced(&mut case, "a", 5)?;
+    let hold = case.hold(reserve_for(60, &[(&item, 1)]))?;
+    let with =
+        |sealed: &[u8]| Command::StartCheckout(checkout_with(hold.id, customer_terms("ann", sealed), 60));
+    let refused = case.expect_refused(with(b""))?;
+    ensure_eq!(refused, Rejection::PaymentMethodMissing { customer_id: label("ann") }, "no payment method");
+    let longest = [7; limits::SEALED_METHOD_BYTES];
+    let paid = case.hold(with(&longest))?;
+    for _ in 0..2 {
+        let shown = case.read_hold(hold.id)?;
+        ensure_eq!(shown, paid, "the payment");
+        let terms = shown.charge().map(|charge| charge.terms.clone());
+        ensure_eq!(terms.as_deref(), Some(&customer_terms("ann", &longest)), "what was encrypted");
+        ensure_eq!(shown.order_customer(), Some(&label("ann")), "who pays");
+        case.world.restart();
+    }
+    Ok(())
 }
 
 fn refused(world: &mut dyn World) -> Checked {

@@ -4,9 +4,9 @@ use super::payments::{in_progress, open_payment};
 use super::{Model, holds::over, invalid};
 use stockhold_domain::{
     AdvancePayment, Charge, ChargeState as State, CheckoutRequest, Confirm, Currency, Disposition, Envelope,
-    Hold, IfExpired, Instant, Label, Line, LinePrice, OnDecline, Payment, PaymentState, PaymentStep,
-    PendingRefund, Precondition, ProviderRef, ProviderReport as Report, Refund, RefundSelection, Rejection,
-    ReservationId, Return, SaleSelection, Seconds, StartCheckout, Status, limits,
+    Hold, IfExpired, Instant, Label, Line, LinePrice, OnDecline, Payment, PaymentMethod, PaymentState,
+    PaymentStep, PendingRefund, Precondition, ProviderRef, ProviderReport as Report, Refund, RefundSelection,
+    Rejection, ReservationId, Return, SaleSelection, Seconds, StartCheckout, Status, limits,
 };
 
 impl Model {
@@ -476,6 +476,11 @@ pub(super) fn checkout_amount(
     request: &CheckoutRequest,
     pointer: &str,
 ) -> Result<(u64, Currency), Rejection> {
+    if let PaymentMethod::Customer { customer_id, sealed } = &request.terms.method
+        && sealed.is_none()
+    {
+        return Err(Rejection::PaymentMethodMissing { customer_id: customer_id.clone() });
+    }
     let mut missing = Vec::new();
     let mut prices: Vec<LinePrice> = Vec::new();
     for line in lines {

@@ -10,6 +10,10 @@ use stockhold_domain::{
 };
 
 /// The result of a query, by folding all events.
+///
+/// # Panics
+///
+/// If it asks for customers: they are in no event (see [`super::NaiveCustomers`]).
 pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
     let state = NaiveState::fold(events.iter().map(|row| &row.event), []);
     match query {
@@ -75,6 +79,7 @@ pub fn find(events: &[EventRow], query: &Query) -> QueryResult {
                 .filter(|one| one.terms.is_some() && after.as_ref().is_none_or(|after| one.id > *after));
             QueryResult::Limits(here.take(*limit).cloned().collect())
         }
+        Query::Customer(_) => unreachable!("customers are in no event"),
         Query::LimitUsage(request) => QueryResult::LimitUsage(request.usage(&state.limits, &state.counters)),
         Query::Events { after, limit } => {
             let rows = events.iter().filter(|row| row.position > *after);

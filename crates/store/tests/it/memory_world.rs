@@ -10,7 +10,7 @@ use stockhold_domain::{
     Transition, UnitIndex, UnitStatus, decide,
 };
 use stockhold_store::conformance::{START, World};
-use stockhold_store::model::{self, NaiveState};
+use stockhold_store::model::{self, NaiveCustomers, NaiveState};
 use stockhold_store::{EventRow, Failure, Query, QueryResult, UnitHistory, codec};
 
 /// Commands that this store decides at once.
@@ -27,6 +27,8 @@ pub(crate) struct MemoryWorld {
     keys: Vec<KeyRecord>,
     /// How much of it there was before the newest batch.
     before: (usize, usize),
+    /// Rows of customers, which are durable and in no event.
+    customers: NaiveCustomers,
     flaw: Option<Flaw>,
     /// First answers by key, for worlds that should not keep them.
     answers: BTreeMap<KeyHash, Outcome>,
@@ -40,6 +42,7 @@ impl MemoryWorld {
             events: Vec::new(),
             keys: Vec::new(),
             before: (0, 0),
+            customers: NaiveCustomers::default(),
             flaw,
             answers: BTreeMap::new(),
         }
@@ -265,6 +268,7 @@ impl World for MemoryWorld {
             return Ok(QueryResult::Records(page.take(*limit).collect()));
         }
         Ok(match query {
+            Query::Customer(request) => QueryResult::Customer(self.customers.run(&request)),
             Query::Items(keys) => QueryResult::Items(keys.iter().map(|key| self.shown_item(key)).collect()),
             Query::Reservation(id) => QueryResult::Reservation(self.shown_hold(id)),
             Query::Unit { item, unit } => QueryResult::Unit(

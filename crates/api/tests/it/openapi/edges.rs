@@ -30,6 +30,7 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "add_units" => decode::add_units("tea", None, body).map(drop),
         "set_stock" => decode::set_stock("tea", None, None, body).map(drop),
         "adjust_stock" => decode::adjust("tea", None, None, body).map(drop),
+        "put_customer" => decode::put_customer("anna", None, None, body).map(drop),
         "set_limit" => decode::set_limit("drop-8", None, None, body).map(drop),
         "set_pool" => decode::set_pool("tea", "vip", None, None, body).map(drop),
         "put_into_pool" => decode::put_into_pool("tea", "vip", None, None, body).map(drop),
@@ -172,6 +173,19 @@ fn strings(schema: &'static Value) -> (Vec<Value>, Vec<Value>) {
         () if schema["format"] == "iso-4217" => {
             good.extend([json!("usd"), json!("EUR")]);
             bad.extend([json!("us"), json!("dollars"), json!("u5d"), json!(""), json!(1)]);
+        }
+        () if schema["format"] == "email" => {
+            let most = usize::try_from(schema["maxLength"].as_u64().unwrap()).unwrap();
+            let of = |bytes: usize| format!("a@{}", "b".repeat(bytes - 2));
+            good.extend([json!("a@b"), json!("é@example.com"), json!(of(most))]);
+            bad.extend([json!(""), json!("a"), json!("a@"), json!("a @b"), json!(of(most + 1)), json!(1)]);
+        }
+        () if schema["format"] == "language-tag" => {
+            let most = usize::try_from(schema["maxLength"].as_u64().unwrap()).unwrap();
+            let longest = "en-12345678-12345678-12345678-12345";
+            assert_eq!(longest.len(), most);
+            good.extend([json!("en"), json!("de-CH"), json!(longest)]);
+            bad.extend([json!(""), json!("e"), json!("en_US"), json!(format!("{longest}6")), json!(1)]);
         }
         () if schema["format"] == "uri" => {
             good.push(json!("https://shop.example/hook"));

@@ -144,11 +144,11 @@ impl PaidSale {
     async fn pay(&self, buyer: u32, name: &str, id: ReservationId, method: &str) -> Result<bool, CallError> {
         let is_charged_first = self.dice(buyer, "capture").is_multiple_of(2) && method != "capture_fails";
         let checkout = CheckoutRequest {
-            payment_method: PaymentMethod {
+            payment_method: Some(PaymentMethod {
                 provider: "test".to_owned(),
                 method_ref: method.to_owned(),
                 customer_ref: None,
-            },
+            }),
             capture: is_charged_first.then(|| "charge_then_confirm".to_owned()),
             extra: vec![ExtraAmount { name: "postage".to_owned(), amount: POSTAGE }],
             ..CheckoutRequest::default()

@@ -11,6 +11,7 @@ mod units;
 use self::pools::PoolRecount;
 use self::runs::{KeySum, Lookups};
 use self::units::{UnitIndexes, differing, miscounted};
+use crate::customers;
 use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
@@ -111,6 +112,7 @@ fn recount(
     // A log of another format can't be judged by the rules of this version.
     Log::open_reader(&log_file)?.check_format()?;
     check_wal_unless_in_use(dir, &log_file)?;
+    customers::check(dir)?;
     // The index is read before the log. It is never ahead of the log, even if a server commits in between.
     let index_file = dir.join(files::INDEX);
     let index_db = Index::open_for_recount(&index_file)?;

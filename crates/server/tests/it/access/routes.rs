@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 90] = [
+const SCOPES: [(&str, &str); 94] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -75,6 +75,10 @@ const SCOPES: [(&str, &str); 90] = [
     ("POST /v1/inventory/{sku}/resume", "sale:admin"),
     ("POST /v1/sale/pause", "sale:admin"),
     ("POST /v1/sale/resume", "sale:admin"),
+    ("PUT /v1/customers/{customer_id}", "customers:write"),
+    ("GET /v1/customers/{customer_id}", "customers:read"),
+    ("DELETE /v1/customers/{customer_id}", "customers:write"),
+    ("POST /v1/customer-keys/rewrap", "customers:write"),
     ("PUT /v1/limits/{limit_id}", "sale:admin"),
     ("GET /v1/limits", "inventory:read"),
     ("GET /v1/limits/{limit_id}", "inventory:read"),

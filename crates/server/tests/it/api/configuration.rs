@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 39] = [
+const KEYS: [&str; 40] = [
     "listen",
     "admin_listen",
     "hub_listen",
@@ -16,6 +16,7 @@ const KEYS: [&str; 39] = [
     "plain_http",
     "providers",
     "checkout",
+    "customers",
     "store",
     "replica",
     "gate",

@@ -39,9 +39,14 @@ const WITH_ROOT_KEY: [&str; 5] = ["create_key", "list_keys", "get_key", "roll_ke
 const WEBHOOK: &str = "/v1/webhooks/01a212ce-ea56-7d81-82da-d02f932e6add";
 /// The operations on a sink.
 const SINK_OPERATIONS: [&str; 4] = ["skip_event", "replay_sink", "init_sink", "forget_sink"];
-/// What a server without a payment provider answers.
-const WITHOUT_PROVIDER: [(&str, &str); 5] = [
+/// What a server without a payment provider and without an encryption key answers.
+const WITHOUT_PROVIDER: [(&str, &str); 10] = [
     ("start_checkout", "/payment_method/provider"),
+    ("start_checkout", "/customer_id"),
+    ("put_customer", "encryption_key_missing"),
+    ("get_customer", "encryption_key_missing"),
+    ("delete_customer", "encryption_key_missing"),
+    ("rewrap_customers", "encryption_key_missing"),
     ("refund", "reservation_not_confirmed"),
     ("retry_refund", "payment_not_captured"),
     ("get_order", "unknown_order"),

@@ -264,7 +264,8 @@ for_every_database! {
     keys: what_one_instance_makes_and_revokes_counts_at_the_other;
     orders:
         two_instances_make_one_hold_of_one_order
-        payments_of_two_instances_are_made_once;
+        payments_of_two_instances_are_made_once
+        customers_of_two_instances;
     sinks: every_event_is_delivered_over_kills;
     gated:
         a_drop_sells_exactly_what_there_is

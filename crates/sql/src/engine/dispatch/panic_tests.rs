@@ -18,7 +18,8 @@ use stockhold_domain::{
 };
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{
-    Answer, EventRow, Failure, Inbox, ItemPageRequest, Job, Query, ReplyTo, Request, ReservationFilter, Store,
+    Answer, CustomerRequest, CustomerResult, EventRow, Failure, Inbox, ItemPageRequest, Job, Query, ReplyTo,
+    Request, ReservationFilter, Store,
 };
 
 /// Patience with an answer that has to come.
@@ -194,6 +195,10 @@ impl Session for Maps {
         _: usize,
     ) -> Result<Vec<Record>, DbError> {
         Ok(Vec::new())
+    }
+
+    async fn customers(&mut self, _: &CustomerRequest) -> Result<CustomerResult, DbError> {
+        Ok(CustomerResult::Row(None))
     }
 
     async fn scan(&mut self, _: &ReservationScan<'_>) -> Result<ScanPage, DbError> {

@@ -53,7 +53,8 @@ impl QueryQueues {
             | Query::Records { .. }
             | Query::Limit(_)
             | Query::Limits { .. }
-            | Query::LimitUsage(_) => self.slow.push_back(queries),
+            | Query::LimitUsage(_)
+            | Query::Customer(_) => self.slow.push_back(queries),
         }
     }
 
@@ -218,8 +219,11 @@ pub(crate) async fn run_slow<S: Session>(
                 session = Some(at_work);
             }
             Err(error) => {
+                let is_lost = matches!(error, DbError::ConnectionLost(_));
                 let (failure, kept) = recover(at_work, error, deadline).await;
-                reply.answer(Err(failure));
+                // Of all queries only this one may have changed something.
+                let may_be_done = is_lost && matches!(&query, Query::Customer(request) if request.is_write());
+                reply.answer(Err(if may_be_done { Failure::OutcomeUnknown } else { failure }));
                 session = kept;
             }
         }
@@ -278,6 +282,7 @@ async fn find<S: Session>(
             let page = limits.iter().filter(|one| one.terms.is_some()).filter(follows);
             QueryResult::Limits(page.take(*limit).cloned().collect())
         }
+        Query::Customer(request) => QueryResult::Customer(session.customers(request).await?),
         Query::LimitUsage(request) => QueryResult::LimitUsage(usage(session, request).await?),
         Query::Reservation(_) | Query::Items(_) | Query::Record(_) => {
             return Err(DbError::InvariantViolated("a quick query among the slow ones".to_owned()));

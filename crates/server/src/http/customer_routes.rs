@@ -1,0 +1,140 @@
+//! The routes of customers, and checkouts with their stored payment methods. Personal data belongs to no location and no channel, so a
+//! caller with restrictions may neither see nor change it.
+//!
+//! Personal data is in the answers of these routes only: in no error, log or event.
+
+use super::reply::{self, Reply};
+use super::request_error::RequestError;
+use super::restrict::check_unrestricted;
+use super::worker::{HandlerResult, RequestContext, Worker};
+use stockhold_api::decode::CustomerPage;
+use stockhold_api::encode;
+use stockhold_api::problem::Problem;
+use stockhold_customers::{Customer, CustomerError, Profile};
+use stockhold_domain::{
+    CheckoutTerms, Command, Hold, Instant, Label, PaymentMethod, Precondition, SealedRefs,
+};
+use stockhold_store::{Failure, Query, QueryResult};
+
+/// Payments under way that are looked at before a customer is erased. There are as many as checkouts in the longest payment window.
+const PAYMENTS_EXAMINED: usize = 1_000_000;
+
+impl Worker {
+    /// `PUT /v1/customers/{customer_id}`
+    pub(super) async fn put_customer(
+        &self,
+        context: RequestContext<'_>,
+        (id, profile, condition): (Label, Profile, Option<Precondition>),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let written = self.customers.put(&id, &profile, condition.as_ref()).await;
+        let (version, is_new) = written.map_err(|error| refusal(error, condition.as_ref()))?;
+        let shown = show(&id, &Customer { version, profile });
+        Ok(Reply { status: if is_new { 201 } else { 200 }, ..shown })
+    }
+
+    /// `GET /v1/customers/{customer_id}`
+    pub(super) async fn customer(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
+        check_unrestricted(context)?;
+        match self.customers.get(&id).await.map_err(|error| refusal(error, None))? {
+            Some(customer) => Ok(show(&id, &customer)),
+            None => Err(Problem::unknown_customer(&id).into()),
+        }
+    }
+
+    /// `DELETE /v1/customers/{customer_id}`
+    pub(super) async fn delete_customer(
+        &self,
+        context: RequestContext<'_>,
+        (id, condition): (Label, Option<Precondition>),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let refused = |error| refusal(error, condition.as_ref());
+        self.customers.check_key().map_err(refused)?;
+        if let Some(hold) = self.payment_of(&id).await? {
+            return Err(Problem::customer_in_payment(&id, &hold).into());
+        }
+        match self.customers.delete(&id, condition.as_ref()).await.map_err(refused)? {
+            true => Ok(reply::empty(204)),
+            false => Err(Problem::unknown_customer(&id).into()),
+        }
+    }
+
+    /// A reservation whose payment is under way with the stored payment method of a customer. A checkout that comes in the same moment
+    /// may be missed. Its payment is declined then, because nobody can read its payment method.
+    async fn payment_of(&self, id: &Label) -> Result<Option<Hold>, RequestError> {
+        let query = Query::DuePayments { now: Instant::from_micros(i64::MAX), limit: PAYMENTS_EXAMINED };
+        let QueryResult::DuePayments(under_way) = self.find(query).await? else {
+            return Err(RequestError::wrong_answer());
+        };
+        for reservation in under_way {
+            let QueryResult::Reservation(hold) = self.find(Query::Reservation(reservation)).await? else {
+                return Err(RequestError::wrong_answer());
+            };
+            let is_of = |hold: &Hold| {
+                let charge = hold.charge();
+                charge.is_some_and(|charge| {
+                    !charge.state.is_at_rest() && charge.terms.customer_id() == Some(id)
+                })
+            };
+            if let Some(hold) = hold.filter(is_of) {
+                return Ok(Some(hold));
+            }
+        }
+        Ok(None)
+    }
+
+    /// `POST /v1/customer-keys/rewrap`
+    pub(super) async fn rewrap_customers(
+        &self,
+        context: RequestContext<'_>,
+        page: CustomerPage,
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        let rewrapped = self.customers.rewrap_page(page.after, page.limit).await;
+        let rewrapped = rewrapped.map_err(|error| refusal(error, None))?;
+        Ok(reply::json(|out| encode::rewrap_page(out, &rewrapped)))
+    }
+
+    /// Puts the stored payment method of a customer into a checkout, encrypted. It is not part of the fingerprint of the request, because
+    /// each encryption is another one. So a repeated request is a replay, also when the customer was erased since: the rules refuse a
+    /// customer without a payment method only if the request is not a replay.
+    pub(super) async fn seal_method(&self, mut command: Command) -> Result<Command, RequestError> {
+        let terms = match &mut command {
+            Command::StartCheckout(start) => Some(&mut start.request.terms),
+            Command::Reserve(reserve) => reserve.checkout.as_mut().map(|checkout| &mut checkout.terms),
+            _ => None,
+        };
+        if let Some(CheckoutTerms {
+            provider, method: PaymentMethod::Customer { customer_id, sealed }, ..
+        }) = terms
+        {
+            let known = self.customers.seal(customer_id, self.checkout.providers()).await;
+            if let Some(method) = known.map_err(|error| refusal(error, None))? {
+                *provider = method.provider;
+                *sealed = SealedRefs::new(&method.bytes);
+            }
+        }
+        Ok(command)
+    }
+}
+
+fn show(id: &Label, customer: &Customer) -> Reply {
+    let Customer { version, profile } = customer;
+    let mut shown = reply::with_etag(*version, |out| encode::customer(out, id, *version, profile));
+    shown.headers.push(("cache-control", "no-store".into()));
+    shown
+}
+
+/// Why a customer was not read or written. `condition` is that of the request.
+fn refusal(error: CustomerError, condition: Option<&Precondition>) -> RequestError {
+    match error {
+        CustomerError::NoKey => Problem::encryption_key_missing(None).into(),
+        CustomerError::UnknownKey(id) => Problem::encryption_key_missing(Some(&id)).into(),
+        CustomerError::Changed(found) if condition.is_some() => Problem::customer_changed(found).into(),
+        // Many write the customer at the same time.
+        CustomerError::Changed(_) => RequestError::from_store(&Failure::Overloaded),
+        CustomerError::Store(failure) => RequestError::from_store(&failure),
+        CustomerError::Damaged | CustomerError::NoRandomNumbers => RequestError::internal(error.to_string()),
+    }
+}
