@@ -137,7 +137,8 @@ async fn start_and_run(
     let keyring = config.keyring().map_err(failed)?;
     // A customer has to be read as it is now, and not as a replica has it.
     let customers = Customers::new(store.primary(), Arc::new(keyring));
-    let relay = start_relay(config, store, &clock, &customers).map_err(failed)?;
+    let notifier = notifier(config, &customers).map_err(|error| exit::because(exit::USAGE, error))?;
+    let relay = start_relay(config, store, &clock, notifier).map_err(failed)?;
     let checkout = start_checkout(config, store, &clock, &customers).map_err(failed)?;
     let http = Http::start(
         config.workers(),
@@ -207,22 +208,25 @@ async fn start_access(
     Ok(key_table)
 }
 
+/// What buyers are notified with, if they are.
+fn notifier(config: &Config, customers: &Customers) -> Result<Option<Notifier>, String> {
+    let Some(options) = config.notifier_options()? else { return Ok(None) };
+    let notifier = Notifier::new(&options, customers.clone());
+    notifier.map(Some).map_err(|error| format!("notifications.{error}"))
+}
+
 /// Starts to deliver events to the sinks of the configuration.
 fn start_relay(
     config: &Config,
     store: &Backend,
     clock: &Arc<dyn Clock>,
-    customers: &Customers,
+    notifier: Option<Notifier>,
 ) -> Result<Arc<Relay>, String> {
     let mut ids = IdSource::from_system().map_err(|error| error.to_string())?;
     // Of the instances of a host, each has a name of its own.
     let instance = format!("{}-{:08x}", host_name(), ids.random() >> 96);
     let mut sinks = config.sink_options()?;
-    if let Some(options) = config.notifier_options()? {
-        let notifier = Notifier::new(&options, customers.clone());
-        let notifier = notifier.map_err(|error| format!("notifications.{error}"))?;
-        sinks.push(SinkOptions::notifications(notifier));
-    }
+    sinks.extend(notifier.map(SinkOptions::notifications));
     let options = RelayOptions {
         source: config.source.clone(),
         instance,

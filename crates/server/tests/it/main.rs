@@ -19,6 +19,7 @@ mod import_terms;
 mod integrations;
 mod keys;
 mod listen;
+mod notifications;
 mod profiles;
 mod records;
 mod replay;

@@ -15,7 +15,7 @@ pub(crate) fn repository(path: &str) -> PathBuf {
 }
 
 /// What `scripts/servers` has installed.
-fn installed(path: &str) -> PathBuf {
+pub(crate) fn installed(path: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository("target"), PathBuf::from);
     let found = target.join("servers").join(path);
     assert!(found.exists(), "{} is not installed: run scripts/servers", found.display());
