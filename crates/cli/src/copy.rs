@@ -102,9 +102,9 @@ fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
 fn send(from: &Config, to: &Sender<Result<ExportChunk, String>>) -> Result<(), ExitError> {
     if from.store.is_embedded() {
         may_read(&from.data_dir)?;
-        let send = |chunk| to.blocking_send(Ok(chunk)).is_ok();
-        let each = |events, keys, _| send(ExportChunk { events, keys, ..ExportChunk::default() });
-        let customers = |customers| send(ExportChunk { customers, ..ExportChunk::default() });
+        let pass_on = |chunk| to.blocking_send(Ok(chunk)).is_ok();
+        let each = |events, keys, _| pass_on(ExportChunk { events, keys, ..ExportChunk::default() });
+        let customers = |customers| pass_on(ExportChunk { customers, ..ExportChunk::default() });
         let sent = stockhold_embedded::export_log(&from.data_dir, each)
             .and_then(|()| stockhold_embedded::export_customers(&from.data_dir, customers));
         sent.map_err(|error| {

@@ -1,8 +1,9 @@
 //! Reads and writes customers in a store, and seals payment methods.
 
-use crate::encryption::{DataKey, Purpose, RowParts, random, row_value};
+use crate::encryption::{DataKey, Purpose, random};
 use crate::keyring::{Keyring, UnwrapError};
 use crate::profile::{Profile, ProviderMethod};
+use crate::row::{RowParts, row_value};
 use std::fmt;
 use std::sync::Arc;
 use stockhold_domain::{Label, Precondition};

@@ -54,9 +54,10 @@ impl Worker {
         if let Some(hold) = self.payment_of(&id).await? {
             return Err(Problem::customer_in_payment(&id, &hold).into());
         }
-        match self.customers.delete(&id, condition.as_ref()).await.map_err(refused)? {
-            true => Ok(reply::empty(204)),
-            false => Err(Problem::unknown_customer(&id).into()),
+        if self.customers.delete(&id, condition.as_ref()).await.map_err(refused)? {
+            Ok(reply::empty(204))
+        } else {
+            Err(Problem::unknown_customer(&id).into())
         }
     }
 
