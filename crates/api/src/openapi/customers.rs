@@ -102,7 +102,7 @@ fn members(own: impl Fn(&'static str, Value) -> Member) -> Vec<Member> {
             "locale",
             json!({
                 "type": "string", "format": "language-tag", "minLength": 2, "maxLength": LOCALE_BYTES,
-                "pattern": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
+                "pattern": "^[A-Za-z]{2,8}((-[A-Za-z0-9]{1,8})*-[A-Za-z0-9]{2,8})?$",
                 "description": "The language of messages: a tag like `de-CH` (BCP 47).",
             }),
         ),
