@@ -1042,6 +1042,62 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/customers/{customer_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a customer
+         * @description The personal data of a customer.
+         *
+         *     Scope: `customers:read`.
+         */
+        get: operations["get_customer"];
+        /**
+         * Create or replace a customer
+         * @description Stores personal data of a customer: references of payment methods, and how messages reach the customer. It is encrypted with a key of the customer. It is in no event and in no list. The body replaces the whole customer. Members that are left out are erased.
+         *
+         *     Scope: `customers:write`.
+         */
+        put: operations["put_customer"];
+        post?: never;
+        /**
+         * Erase a customer
+         * @description Deletes the personal data of a customer, and the key that it was encrypted with. So what is left of it elsewhere, such as in a reservation, can't be read any more. Reservations and orders keep the `customer_id`. Payments that are captured can still be refunded. A payment that is under way has to end first.
+         *
+         *     Scope: `customers:write`.
+         */
+        delete: operations["delete_customer"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/customer-keys/rewrap": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Wrap the keys of customers with the first configured key
+         * @description After a new key was put in front of `customers.encryption_keys`: wraps the keys of a page of customers with it. Repeat it with `starting_after` until `has_more` is false. Then no customer needs the other keys any more. It may be repeated, and may end at any point.
+         *
+         *     Scope: `customers:write`.
+         */
+        post: operations["rewrap_customers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/gate": {
         parameters: {
             query?: never;
@@ -2891,7 +2947,7 @@ export interface components {
             problem?: components["schemas"]["CommandProblem"];
         };
         /** @description Why a command was not done. */
-        CommandProblem: components["schemas"]["InvalidRequestProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["UnknownItemProblem"] | components["schemas"]["UnknownReservationProblem"] | components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["BelowCommittedProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["ReservationExpiredProblem"] | components["schemas"]["ReservationCancelledProblem"] | components["schemas"]["ReservationConfirmedProblem"] | components["schemas"]["ReservationNotConfirmedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["SplitExceedsHeldProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["CustomerRequiredProblem"] | components["schemas"]["FulfilExceedsSoldProblem"] | components["schemas"]["FulfilExceedsOnHandProblem"] | components["schemas"]["UnknownSupplyProblem"] | components["schemas"]["ReturnExceedsSoldProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ExtensionLimitProblem"] | components["schemas"]["IdempotencyMismatchProblem"] | components["schemas"]["ModeMismatchProblem"] | components["schemas"]["TtlTooLongProblem"] | components["schemas"]["QuantityLimitProblem"] | components["schemas"]["InternalProblem"] | components["schemas"]["OverloadedProblem"] | components["schemas"]["UnavailableProblem"] | components["schemas"]["OutcomeUnknownProblem"];
+        CommandProblem: components["schemas"]["InvalidRequestProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["UnknownItemProblem"] | components["schemas"]["UnknownReservationProblem"] | components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["BelowCommittedProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["ReservationExpiredProblem"] | components["schemas"]["ReservationCancelledProblem"] | components["schemas"]["ReservationConfirmedProblem"] | components["schemas"]["ReservationNotConfirmedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["PaymentMethodMissingProblem"] | components["schemas"]["EncryptionKeyMissingProblem"] | components["schemas"]["SplitExceedsHeldProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["CustomerRequiredProblem"] | components["schemas"]["FulfilExceedsSoldProblem"] | components["schemas"]["FulfilExceedsOnHandProblem"] | components["schemas"]["UnknownSupplyProblem"] | components["schemas"]["ReturnExceedsSoldProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ExtensionLimitProblem"] | components["schemas"]["IdempotencyMismatchProblem"] | components["schemas"]["ModeMismatchProblem"] | components["schemas"]["TtlTooLongProblem"] | components["schemas"]["QuantityLimitProblem"] | components["schemas"]["InternalProblem"] | components["schemas"]["OverloadedProblem"] | components["schemas"]["UnavailableProblem"] | components["schemas"]["OutcomeUnknownProblem"];
         /** @description Items to look up, or one SKU at several locations. */
         AvailabilityRequest: components["schemas"]["ItemsRequest"] | components["schemas"]["LocationsRequest"];
         /** @description One SKU at several locations. */
@@ -4553,6 +4609,76 @@ export interface components {
              */
             sold: number;
         };
+        /** @description Personal data of a customer. */
+        CustomerRequest: {
+            provider_refs?: components["schemas"]["ProviderRefs"];
+            /**
+             * Format: email
+             * @description One email address.
+             */
+            email?: string;
+            /** @description The token of the customer's device at a push service. */
+            push_token?: string;
+            /**
+             * Format: language-tag
+             * @description The language of messages: a tag like `de-CH` (BCP 47).
+             */
+            locale?: string;
+        };
+        /** @description Personal data of a customer. */
+        Customer: {
+            /** @description The customer's id. */
+            customer_id: string;
+            provider_refs: components["schemas"]["ProviderRefs"];
+            /**
+             * Format: email
+             * @description One email address.
+             */
+            email?: string;
+            /** @description The token of the customer's device at a push service. */
+            push_token?: string;
+            /**
+             * Format: language-tag
+             * @description The language of messages: a tag like `de-CH` (BCP 47).
+             */
+            locale?: string;
+            /**
+             * Format: int64
+             * @description Another one after each change; the `ETag`. It is a random number.
+             */
+            version: number;
+        };
+        /** @description A payment method that a provider keeps. */
+        CustomerMethod: {
+            /** @description The payment method, such as `pm_…`. */
+            method_ref: string;
+            /** @description The customer, such as `cus_…`, if the method is stored with one. */
+            customer_ref?: string;
+        };
+        /** @description Payment methods, by the providers that keep them. */
+        ProviderRefs: {
+            stripe?: components["schemas"]["CustomerMethod"];
+            test?: components["schemas"]["CustomerMethod"];
+        };
+        /** @description What was wrapped with the first configured key. */
+        RewrapPage: {
+            /**
+             * Format: int64
+             * @description Customers of the page.
+             */
+            customers: number;
+            /**
+             * Format: int64
+             * @description Those of them whose key was wrapped by another key before.
+             */
+            rewrapped: number;
+            /** @description Those of them that can't be read: the key is not configured, or the data is damaged. Configure the key, or erase the customer. */
+            unreadable?: string[];
+            /** @description Whether there may be more customers. */
+            has_more: boolean;
+            /** @description The `starting_after` of the next page. */
+            next_cursor?: string;
+        };
         /** @description The gate: `enabled` alone if no gate is configured. Counts are those of this instance since its start. */
         Gate: {
             /** @description Whether a gate is configured. */
@@ -5293,7 +5419,9 @@ export interface components {
         };
         /** @description How the reservation is paid. */
         CheckoutRequest: {
-            payment_method: components["schemas"]["PaymentMethod"];
+            payment_method?: components["schemas"]["PaymentMethod"];
+            /** @description The customer whose stored payment method is used, instead of `payment_method`: that at the first of the providers `stripe` and `test` that the server is configured with and the customer has a method at. */
+            customer_id?: string;
             /** @description The order that the reservation becomes. Default: a new id. */
             order_id?: string;
             /**
@@ -5319,10 +5447,12 @@ export interface components {
             extra?: components["schemas"]["ExtraAmount"][];
             /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
             idempotency_key?: string;
-        };
+        } & (unknown | unknown);
         /** @description How the reservation is paid, if Stockhold is to take the payment at once. It begins in the same commit, and goes on by itself. The answer does not wait for it. It needs the scope `checkout:write`, and a price of every line. */
         AutoCheckout: {
-            payment_method: components["schemas"]["PaymentMethod"];
+            payment_method?: components["schemas"]["PaymentMethod"];
+            /** @description The customer whose stored payment method is used, instead of `payment_method`: that at the first of the providers `stripe` and `test` that the server is configured with and the customer has a method at. */
+            customer_id?: string;
             /** @description The order that the reservation becomes. Default: a new id. */
             order_id?: string;
             /**
@@ -5346,7 +5476,7 @@ export interface components {
             description?: string;
             /** @description Amounts beside the lines, such as postage. */
             extra?: components["schemas"]["ExtraAmount"][];
-        };
+        } & (unknown | unknown);
         /** @description Who pays how, as the provider names it. */
         PaymentMethod: {
             /** @description The provider: one that the server is configured with, such as `stripe` or `test`. */
@@ -5417,7 +5547,7 @@ export interface components {
             reservation_id: string;
             /** @description The owner of the reservation. */
             owner_id: string;
-            /** @description The buyer. */
+            /** @description The customer who pays, or else who it was reserved for. */
             customer_id?: string;
             /** @description The payment. */
             payment_id: string;
@@ -5797,7 +5927,7 @@ export interface components {
              * @description The reason's name: what programs decide by.
              * @enum {string}
              */
-            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "below_committed" | "gate_not_configured" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "below_committed" | "gate_not_configured" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             /** @description Whether a program may retry the same request. */
             retryable: boolean;
             /** @description What the request is called in the server's log. */
@@ -6316,6 +6446,35 @@ export interface components {
              * @constant
              */
             reason: "unknown_order";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
+        };
+        /** @description No such customer. A program must not retry the same request. */
+        UnknownCustomerProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/unknown_customer";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 404;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by.
+             * @constant
+             */
+            reason: "unknown_customer";
             /**
              * @description Whether a program may retry the same request.
              * @constant
@@ -7018,6 +7177,64 @@ export interface components {
              * @description What can be refunded, in the smallest unit of the currency.
              */
             refundable: number;
+        };
+        /** @description The customer has no payment method. A program must not retry the same request. */
+        PaymentMethodMissingProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/payment_method_missing";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 409;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            reason: "payment_method_missing";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
+        };
+        /** @description No encryption key is configured. A program must not retry the same request. */
+        EncryptionKeyMissingProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/encryption_key_missing";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 409;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            reason: "encryption_key_missing";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
         };
         /** @description More would be split off than is held. A program must not retry the same request. */
         SplitExceedsHeldProblem: {
@@ -8051,6 +8268,30 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["UnknownOrderProblem"];
+            };
+        };
+        /** @description `unknown_customer`: No such customer. */
+        UnknownCustomer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["UnknownCustomerProblem"];
+            };
+        };
+        /** @description `encryption_key_missing`: No encryption key is configured. */
+        EncryptionKeyMissing: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["EncryptionKeyMissingProblem"];
             };
         };
         /** @description `unknown_key`: No such API key. */
@@ -9980,7 +10221,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UnknownItem"];
             408: components["responses"]["RequestTimeout"];
-            /** @description `insufficient_inventory`: Too little is left. `units_unavailable`: Units are not available. `sale_paused`: The sale is paused. `limit_exceeded`: A limit leaves too few units. `price_missing`: A line has no price. */
+            /** @description `insufficient_inventory`: Too little is left. `units_unavailable`: Units are not available. `sale_paused`: The sale is paused. `limit_exceeded`: A limit leaves too few units. `price_missing`: A line has no price. `payment_method_missing`: The customer has no payment method. `encryption_key_missing`: No encryption key is configured. */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -9989,7 +10230,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["PriceMissingProblem"];
+                    "application/problem+json": components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["PaymentMethodMissingProblem"] | components["schemas"]["EncryptionKeyMissingProblem"];
                 };
             };
             413: components["responses"]["TooLarge"];
@@ -10117,7 +10358,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UnknownItem"];
             408: components["responses"]["RequestTimeout"];
-            /** @description `insufficient_inventory`: Too little is left. `units_unavailable`: Units are not available. `sale_paused`: The sale is paused. `limit_exceeded`: A limit leaves too few units. `price_missing`: A line has no price. */
+            /** @description `insufficient_inventory`: Too little is left. `units_unavailable`: Units are not available. `sale_paused`: The sale is paused. `limit_exceeded`: A limit leaves too few units. `price_missing`: A line has no price. `payment_method_missing`: The customer has no payment method. `encryption_key_missing`: No encryption key is configured. */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -10126,7 +10367,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["PriceMissingProblem"];
+                    "application/problem+json": components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["PaymentMethodMissingProblem"] | components["schemas"]["EncryptionKeyMissingProblem"];
                 };
             };
             413: components["responses"]["TooLarge"];
@@ -11199,7 +11440,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UnknownReservation"];
             408: components["responses"]["RequestTimeout"];
-            /** @description `reservation_expired`: The reservation has expired. `reservation_cancelled`: The reservation was released. `reservation_confirmed`: The reservation is confirmed. `payment_in_progress`: A payment is in progress. `price_missing`: A line has no price. `extension_limit`: The deadline can't be later. */
+            /** @description `reservation_expired`: The reservation has expired. `reservation_cancelled`: The reservation was released. `reservation_confirmed`: The reservation is confirmed. `payment_in_progress`: A payment is in progress. `price_missing`: A line has no price. `payment_method_missing`: The customer has no payment method. `encryption_key_missing`: No encryption key is configured. `extension_limit`: The deadline can't be later. */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -11208,7 +11449,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ReservationExpiredProblem"] | components["schemas"]["ReservationCancelledProblem"] | components["schemas"]["ReservationConfirmedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["ExtensionLimitProblem"];
+                    "application/problem+json": components["schemas"]["ReservationExpiredProblem"] | components["schemas"]["ReservationCancelledProblem"] | components["schemas"]["ReservationConfirmedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["PaymentMethodMissingProblem"] | components["schemas"]["EncryptionKeyMissingProblem"] | components["schemas"]["ExtensionLimitProblem"];
                 };
             };
             412: components["responses"]["PreconditionFailed"];
@@ -12365,6 +12606,246 @@ export interface operations {
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["NotRead"];
+        };
+    };
+    get_customer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path: {
+                /** @example anna */
+                customer_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The customer. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["NoStore"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Customer"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownCustomer"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["EncryptionKeyMissing"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotRead"];
+        };
+    };
+    put_customer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the item or the reservation that the change is meant for, or a list of them, or `*` for any. If it has changed since, the answer is `precondition_failed`, as it is for an item that does not exist.
+                 * @example "4"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description `*` creates the item and never overwrites one. If the item exists, the answer is `precondition_failed`. Do not send it together with `If-Match`. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path: {
+                /** @example anna */
+                customer_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description UTF-8 JSON of at most 65,536 bytes, uncompressed. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CustomerRequest"];
+            };
+        };
+        responses: {
+            /** @description The customer, which existed before. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["NoStore"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Customer"];
+                };
+            };
+            /** @description The new customer. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["NoStore"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Customer"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["EncryptionKeyMissing"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotWritten"];
+        };
+    };
+    delete_customer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the item or the reservation that the change is meant for, or a list of them, or `*` for any. If it has changed since, the answer is `precondition_failed`, as it is for an item that does not exist.
+                 * @example "4"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path: {
+                /** @example ben */
+                customer_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The customer is erased. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownCustomer"];
+            408: components["responses"]["RequestTimeout"];
+            /** @description `payment_in_progress`: A payment is in progress. `encryption_key_missing`: No encryption key is configured. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["EncryptionKeyMissingProblem"];
+                };
+            };
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotWritten"];
+        };
+    };
+    rewrap_customers: {
+        parameters: {
+            query?: {
+                limit?: number;
+                starting_after?: string;
+            };
+            header?: {
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was done, and where to go on. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RewrapPage"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["EncryptionKeyMissing"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotWritten"];
         };
     };
     get_gate: {
@@ -14131,7 +14612,7 @@ export interface operations {
             };
             path: {
                 /** @example unknown_item */
-                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "below_committed" | "gate_not_configured" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "below_committed" | "gate_not_configured" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             };
             cookie?: never;
         };

@@ -35,18 +35,20 @@ type ExitError = (u8, String);
 /// Copies, recounts and reports.
 pub(super) fn run(args: &CopyArgs) -> ExitCode {
     match copy(args) {
-        Ok(ImportSummary { events, keys, reservations }) => {
+        Ok(ImportSummary { events, keys, reservations, customers }) => {
             if args.json {
                 let report = serde_json::json!({
-                    "events": events, "idempotency_keys": keys, "reservations": reservations, "adds_up": true,
+                    "events": events, "idempotency_keys": keys, "reservations": reservations, "customers": customers,
+                    "adds_up": true,
                 });
                 println!("{report:#}");
             } else {
                 println!(
-                    "{}, {} and {} are copied; everything is consistent",
+                    "{}, {}, {} and {} are copied; everything is consistent",
                     counted(events, "event", "events"),
                     counted(reservations, "reservation", "reservations"),
-                    counted(keys, "idempotency key", "idempotency keys")
+                    counted(keys, "idempotency key", "idempotency keys"),
+                    counted(customers, "customer", "customers")
                 );
             }
             ExitCode::from(exit::DONE)
@@ -100,8 +102,12 @@ fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
 fn send(from: &Config, to: &Sender<Result<ExportChunk, String>>) -> Result<(), ExitError> {
     if from.store.is_embedded() {
         may_read(&from.data_dir)?;
-        let each = |events, keys, _| to.blocking_send(Ok(ExportChunk { events, keys })).is_ok();
-        stockhold_embedded::export_log(&from.data_dir, each).map_err(|error| {
+        let pass_on = |chunk| to.blocking_send(Ok(chunk)).is_ok();
+        let each = |events, keys, _| pass_on(ExportChunk { events, keys, ..ExportChunk::default() });
+        let customers = |customers| pass_on(ExportChunk { customers, ..ExportChunk::default() });
+        let sent = stockhold_embedded::export_log(&from.data_dir, each)
+            .and_then(|()| stockhold_embedded::export_customers(&from.data_dir, customers));
+        sent.map_err(|error| {
             let code = if matches!(error, OpenError::Io { .. }) { exit::FAILED } else { exit::DATA };
             (code, error.to_string())
         })

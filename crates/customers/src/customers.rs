@@ -1,8 +1,9 @@
 //! Reads and writes customers in a store, and seals payment methods.
 
-use crate::encryption::{DataKey, Purpose, RowParts, random, row_value};
+use crate::encryption::{DataKey, Purpose, random};
 use crate::keyring::{Keyring, UnwrapError};
 use crate::profile::{Profile, ProviderMethod};
+use crate::row::{RowParts, row_value};
 use std::fmt;
 use std::sync::Arc;
 use stockhold_domain::{Label, Precondition};
@@ -65,6 +66,8 @@ pub struct RewrapPage {
     pub seen: u64,
     /// Data keys of them that were wrapped by another key before.
     pub rewrapped: u64,
+    /// Those of them whose data key can't be read: the key that wrapped it is not configured, or the row is damaged.
+    pub unreadable: Vec<Label>,
     /// The id of the last customer, if there may be more.
     pub next: Option<Label>,
 }
@@ -248,16 +251,21 @@ impl Customers {
                 return Err(wrong_answer());
             }
         };
-        let mut page = RewrapPage { seen: rows.len() as u64, rewrapped: 0, next: None };
+        let mut page =
+            RewrapPage { seen: rows.len() as u64, rewrapped: 0, unreadable: Vec::new(), next: None };
         if rows.len() == limit {
             page.next = rows.last().map(|row| row.id.clone());
         }
         for row in rows {
-            let parts = RowParts::of(&row.value).ok_or(CustomerError::Damaged)?;
-            if Some(parts.key_id) == self.keyring.first_id() {
+            let parts = RowParts::of(&row.value);
+            if parts.is_some_and(|parts| Some(parts.key_id) == self.keyring.first_id()) {
                 continue;
             }
-            let data_key = self.data_key(&row)?;
+            // One customer that can't be read must not keep the others from being done.
+            let (Some(parts), Ok(data_key)) = (parts, self.data_key(&row)) else {
+                page.unreadable.push(row.id);
+                continue;
+            };
             let value = parts.rewrapped(&self.keyring, &row.id, &data_key);
             let value = value.ok_or(CustomerError::NoRandomNumbers)?.into();
             // The personal data stays the same, so the version does too.

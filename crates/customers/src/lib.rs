@@ -9,13 +9,14 @@
 //!
 //! What must never happen in this crate: personal data or a key in an error or in the output of `Debug`; a nonce that is used twice.
 //!
-//! Reading order: [`Profile`], [`Keyring`], `encryption`, [`Customers`].
+//! Reading order: [`Profile`], `encryption`, [`Keyring`], `row`, [`Customers`].
 
 mod customers;
 mod encryption;
 mod keyring;
 mod locale;
 mod profile;
+mod row;
 
 pub use customers::{Contact, Customer, CustomerError, Customers, MethodLookup, RewrapPage, SealedMethod};
 pub use keyring::{Keyring, KeyringError, MAX_KEYS};

@@ -39,6 +39,6 @@ pub use testing::parsers;
 pub use testing::stepped;
 pub use tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, ReadPosition, archive};
 pub use tools::backup::{BackupSummary, backup};
-pub use tools::export::export_log;
+pub use tools::export::{export_customers, export_log};
 pub use tools::inspect::{Inspection, LogStatus, inspect};
 pub use tools::verify::{VerifyReport, verify, verify_with_archive};

@@ -9,7 +9,7 @@ use crate::cursor;
 use stockhold_customers::{Profile, ProviderMethod};
 use stockhold_domain::{Label, Precondition};
 
-/// What stands in a detail between what is expected and what the caller has sent.
+/// The words of a detail between what is expected and what the caller has sent.
 const FOUND: &str = ", found ";
 
 /// A page of customers.

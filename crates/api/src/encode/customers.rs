@@ -1,6 +1,6 @@
 //! Customers as JSON.
 
-use super::json::Object;
+use super::json::{Object, array, put_text};
 use crate::cursor;
 use stockhold_customers::{Profile, ProviderMethod, RewrapPage};
 use stockhold_domain::{Label, ProviderRef};
@@ -29,6 +29,9 @@ pub fn rewrap_page(out: &mut Vec<u8>, page: &RewrapPage) {
     let mut object = Object::open(out);
     object.number("customers", page.seen);
     object.number("rewrapped", page.rewrapped);
+    if !page.unreadable.is_empty() {
+        array(object.value("unreadable"), &page.unreadable, |out, id| put_text(out, id.as_str()));
+    }
     object.flag("has_more", page.next.is_some());
     object.optional_text("next_cursor", page.next.as_ref().map(cursor::of_label).as_deref());
     object.close();

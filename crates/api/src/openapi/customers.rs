@@ -5,7 +5,8 @@ use super::lists::{limit as page_limit, starting_after};
 use super::operation::{Operation, in_path};
 use super::reservations::{example, example_at};
 use super::samples::{label as made_label, written};
-use super::schema::{Member, always, closed, counter, flag, label, maybe, named, object, text};
+use super::schema::{Member, always, array, closed, counter, flag, label, maybe, named, object, text};
+use crate::decode::PAGE_LIMIT;
 use crate::encode;
 use crate::routes::RouteId;
 use serde_json::{Value, json};
@@ -61,6 +62,16 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                         "rewrapped",
                         counter("Those of them whose key was wrapped by another key before."),
                     ),
+                    maybe(
+                        "unreadable",
+                        array(
+                            label("The id of a customer."),
+                            1,
+                            PAGE_LIMIT,
+                            "Those of them that can't be read: the key is not configured, or the data is damaged. Configure the key, or \
+                             erase the customer.",
+                        ),
+                    ),
                     always("has_more", flag("Whether there may be more customers.")),
                     maybe("next_cursor", text("The `starting_after` of the next page.")),
                 ],
@@ -91,7 +102,7 @@ fn members(own: impl Fn(&'static str, Value) -> Member) -> Vec<Member> {
             "locale",
             json!({
                 "type": "string", "format": "language-tag", "minLength": 2, "maxLength": LOCALE_BYTES,
-                "pattern": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
+                "pattern": "^[A-Za-z]{2,8}((-[A-Za-z0-9]{1,8})*-[A-Za-z0-9]{2,8})?$",
                 "description": "The language of messages: a tag like `de-CH` (BCP 47).",
             }),
         ),
@@ -134,7 +145,7 @@ fn get() -> Operation {
 }
 
 fn rewrap() -> Operation {
-    let page = RewrapPage { seen: 50, rewrapped: 48, next: Some(made_label("anna")) };
+    let page = RewrapPage { seen: 50, rewrapped: 48, unreadable: Vec::new(), next: Some(made_label("anna")) };
     Operation::of(RouteId::RewrapCustomers)
         .parameter(page_limit())
         .parameter(starting_after())

@@ -4,6 +4,7 @@
 
 use super::{ApiRequest, CallArgs, show};
 use crate::client::{RetryClient, encoded, push_query};
+use crate::plural::counted;
 use crate::server;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ const CUSTOMERS: &str = "/v1/customers";
 const REWRAP: &str = "/v1/customer-keys/rewrap";
 /// Customers of one request of a rewrap.
 const REWRAPPED_AT_ONCE: &str = "100";
+/// Customers that can't be read, of those that an error names.
+const UNREADABLE_SHOWN: usize = 10;
 /// Stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
@@ -113,6 +116,7 @@ pub(super) fn rewrap(call: &CallArgs) -> ExitCode {
 
 async fn rewrap_all(json: bool, url: &str, caller: &RetryClient) -> ExitCode {
     let (mut customers, mut rewrapped) = (0, 0);
+    let mut unreadable = Vec::new();
     let mut after: Option<String> = None;
     loop {
         let mut path = REWRAP.to_owned();
@@ -135,20 +139,31 @@ async fn rewrap_all(json: bool, url: &str, caller: &RetryClient) -> ExitCode {
         };
         customers += page["customers"].as_u64().unwrap_or(0);
         rewrapped += page["rewrapped"].as_u64().unwrap_or(0);
+        unreadable.extend(show::entries(&page["unreadable"]).into_iter().cloned());
         after = page["next_cursor"].as_str().map(str::to_owned);
         if after.is_none() {
             break;
         }
     }
     if json {
-        println!("{}", json!({ "customers": customers, "rewrapped": rewrapped }));
+        println!("{}", json!({ "customers": customers, "rewrapped": rewrapped, "unreadable": unreadable }));
     } else {
         println!(
-            "{customers} customers are encrypted with the first key. The keys of {rewrapped} of them were wrapped by another \
-             key before."
+            "{}. The keys of {rewrapped} were wrapped with the first key.",
+            counted(customers, "customer", "customers")
         );
     }
-    ExitCode::from(exit::DONE)
+    if unreadable.is_empty() {
+        return ExitCode::from(exit::DONE);
+    }
+    let ids: Vec<String> = unreadable.iter().take(UNREADABLE_SHOWN).map(show::text).collect();
+    let why = format!(
+        "{} can't be read, such as {}: their key is not configured, or their data is damaged. Put the key back into \
+         customers.encryption_keys and run the command again, or erase them.",
+        counted(unreadable.len() as u64, "customer", "customers"),
+        ids.join(", ")
+    );
+    exit::because(exit::FAILED, why)
 }
 
 const FIELDS: [(&str, &str); 5] = [

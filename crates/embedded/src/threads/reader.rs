@@ -77,9 +77,8 @@ pub(crate) fn serve_queries(
 
 /// Reads or changes the row of a customer. A file that can't be trusted any more ends the store, as a log does.
 fn serve_customer(shared: &Arc<Shared>, customers: &CustomerFile, request: &CustomerRequest, reply: ReplyTo) {
-    let unknown = |what: String| match request.is_write() {
-        true => Failure::OutcomeUnknown,
-        false => Failure::Unavailable(what),
+    let unknown = |what: String| {
+        if request.is_write() { Failure::OutcomeUnknown } else { Failure::Unavailable(what) }
     };
     let answer = match catch_unwind(AssertUnwindSafe(|| customers.run(request))) {
         Ok(Ok(found)) => Ok(Answer::QueryResult(QueryResult::Customer(found))),

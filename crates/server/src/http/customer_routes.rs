@@ -12,12 +12,14 @@ use stockhold_api::encode;
 use stockhold_api::problem::Problem;
 use stockhold_customers::{Customer, CustomerError, Profile};
 use stockhold_domain::{
-    CheckoutTerms, Command, Hold, Instant, Label, PaymentMethod, Precondition, SealedRefs,
+    CheckoutTerms, Command, Hold, Instant, Label, PaymentMethod, Precondition, ReservationId, SealedRefs,
 };
-use stockhold_store::{Failure, Query, QueryResult};
+use stockhold_store::{Answer, Failure, Query, QueryResult, Request};
 
-/// Payments under way that are looked at before a customer is erased. There are as many as checkouts in the longest payment window.
+/// Payments under way that are looked at before a customer is erased: more than a store can move on within a payment window.
 const PAYMENTS_EXAMINED: usize = 1_000_000;
+/// Reservations that are read together.
+const READ_TOGETHER: usize = 256;
 
 impl Worker {
     /// `PUT /v1/customers/{customer_id}`
@@ -54,9 +56,10 @@ impl Worker {
         if let Some(hold) = self.payment_of(&id).await? {
             return Err(Problem::customer_in_payment(&id, &hold).into());
         }
-        match self.customers.delete(&id, condition.as_ref()).await.map_err(refused)? {
-            true => Ok(reply::empty(204)),
-            false => Err(Problem::unknown_customer(&id).into()),
+        if self.customers.delete(&id, condition.as_ref()).await.map_err(refused)? {
+            Ok(reply::empty(204))
+        } else {
+            Err(Problem::unknown_customer(&id).into())
         }
     }
 
@@ -67,18 +70,24 @@ impl Worker {
         let QueryResult::DuePayments(under_way) = self.find(query).await? else {
             return Err(RequestError::wrong_answer());
         };
-        for reservation in under_way {
-            let QueryResult::Reservation(hold) = self.find(Query::Reservation(reservation)).await? else {
-                return Err(RequestError::wrong_answer());
-            };
-            let is_of = |hold: &Hold| {
-                let charge = hold.charge();
-                charge.is_some_and(|charge| {
-                    !charge.state.is_at_rest() && charge.terms.customer_id() == Some(id)
-                })
-            };
-            if let Some(hold) = hold.filter(is_of) {
-                return Ok(Some(hold));
+        let is_of = |hold: &Hold| {
+            let charge = hold.charge();
+            charge.is_some_and(|charge| !charge.state.is_at_rest() && charge.terms.customer_id() == Some(id))
+        };
+        for some in under_way.chunks(READ_TOGETHER) {
+            let ask =
+                |id: &ReservationId| self.pending_replies.submit(Request::Query(Query::Reservation(*id)));
+            let answers: Vec<_> = some.iter().map(ask).collect();
+            for answer in answers {
+                match answer.await {
+                    Ok(Answer::QueryResult(QueryResult::Reservation(hold))) => {
+                        if let Some(hold) = hold.filter(is_of) {
+                            return Ok(Some(hold));
+                        }
+                    }
+                    Ok(_) => return Err(RequestError::wrong_answer()),
+                    Err(failure) => return Err(RequestError::from_store(&failure)),
+                }
             }
         }
         Ok(None)

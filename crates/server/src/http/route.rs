@@ -202,6 +202,16 @@ fn on_webhook(method: &str, id: &str, tail: &str) -> Result<RouteId, RouteError>
     }
 }
 
+/// The route of something that is put, deleted and read.
+fn on_resource(method: &str, [put, delete, get]: [RouteId; 3]) -> Result<RouteId, RouteError> {
+    match method {
+        "PUT" => Ok(put),
+        "DELETE" => Ok(delete),
+        "GET" | "HEAD" => Ok(get),
+        _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
+    }
+}
+
 fn match_segments<'a>(
     method: &str,
     segments: [&'a str; SEGMENTS],
@@ -244,13 +254,7 @@ fn match_segments<'a>(
         ["v1", "availability", "", "", "", ""] => (post(RouteId::GetAvailabilities), ["", ""]),
         ["v1", "inventory", "", "", "", ""] => (get(RouteId::ListItems), ["", ""]),
         ["v1", "inventory", sku, "", "", ""] if !sku.is_empty() => {
-            let found = match method {
-                "PUT" => Ok(RouteId::SetStock),
-                "DELETE" => Ok(RouteId::DeleteItem),
-                _ if is_get => Ok(RouteId::GetItem),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
-            };
-            (found, [sku, ""])
+            (on_resource(method, [RouteId::SetStock, RouteId::DeleteItem, RouteId::GetItem]), [sku, ""])
         }
         ["v1", "inventory", sku, "adjust", "", ""] => (post(RouteId::AdjustStock), [sku, ""]),
         ["v1", "inventory", sku, part @ ("units" | "pools"), name, tail] => {
@@ -266,25 +270,14 @@ fn match_segments<'a>(
         ["v1", "events", "stream", "", "", ""] => (get(RouteId::StreamEvents), ["", ""]),
         ["v1", "limits", "", "", "", ""] => (get(RouteId::ListLimits), ["", ""]),
         ["v1", "limits", id, "", "", ""] => {
-            let found = match method {
-                "PUT" => Ok(RouteId::SetLimit),
-                "DELETE" => Ok(RouteId::DeleteLimit),
-                _ if is_get => Ok(RouteId::GetLimit),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
-            };
-            (found, [id, ""])
+            (on_resource(method, [RouteId::SetLimit, RouteId::DeleteLimit, RouteId::GetLimit]), [id, ""])
         }
-        ["v1", "customers", id, "", "", ""] if !id.is_empty() => {
-            let found = match method {
-                "PUT" => Ok(RouteId::PutCustomer),
-                "DELETE" => Ok(RouteId::DeleteCustomer),
-                _ if is_get => Ok(RouteId::GetCustomer),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, PUT, DELETE")),
-            };
-            (found, [id, ""])
-        }
-        ["v1", "customer-keys", "rewrap", "", "", ""] => (post(RouteId::RewrapCustomers), ["", ""]),
         ["v1", "limits", id, "usage", "", ""] => (get(RouteId::GetLimitUsage), [id, ""]),
+        ["v1", "customers", id, "", "", ""] if !id.is_empty() => (
+            on_resource(method, [RouteId::PutCustomer, RouteId::DeleteCustomer, RouteId::GetCustomer]),
+            [id, ""],
+        ),
+        ["v1", "customer-keys", "rewrap", "", "", ""] => (post(RouteId::RewrapCustomers), ["", ""]),
         ["v1", "sinks", name, tail, "", ""] => (on_sink(method, name, tail), [name, ""]),
         ["v1", "webhooks", id, "deliveries", delivery, "retry"] if !id.is_empty() && !delivery.is_empty() => {
             (post(RouteId::RetryDelivery), [id, delivery])

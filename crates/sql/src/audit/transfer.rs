@@ -1,14 +1,14 @@
 //! Export of a database, and import into an empty one: every event in its order and so with its position, the items, reservations and
-//! pauses that the events lead to, and the keys within the retention. Nothing is decided here: the events have happened.
+//! pauses that the events lead to, the keys within the retention, and the rows of customers as they are. Nothing is decided here: the events have happened.
 
 use super::{AuditError, AuditSession, verify_all};
 use crate::engine::{
     CommitOutcome, CommitSent, DbError, LoadedState, LockSet, OpenError, Options, events_from, key_from,
 };
 use stockhold_domain::{
-    Effects, Event, Instant, ItemKey, KeyRecord, Mode, Scope, State, StockChange, Transition,
+    Effects, Event, Instant, ItemKey, KeyRecord, Label, Mode, Scope, State, StockChange, Transition,
 };
-use stockhold_store::ItemPageRequest;
+use stockhold_store::{CustomerRequest, CustomerResult, CustomerRow, ItemPageRequest};
 use tokio::sync::mpsc;
 
 /// Maximum number of events in one transaction of an import.
@@ -17,14 +17,18 @@ const EVENTS_AT_ONCE: usize = 256;
 const KEYS_AT_ONCE: usize = 2_000;
 /// Maximum number of rows of events in one read.
 const ROWS_AT_ONCE: usize = 64;
+/// Maximum number of rows of customers in one read.
+const CUSTOMERS_AT_ONCE: usize = 200;
 
 /// A part of an export, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ExportChunk {
     /// Events in the order of their positions.
     pub events: Vec<Event>,
     /// Used idempotency keys.
     pub keys: Vec<KeyRecord>,
+    /// Rows of customers.
+    pub customers: Vec<CustomerRow>,
 }
 
 /// What an import has written.
@@ -34,6 +38,8 @@ pub struct ImportSummary {
     pub events: u64,
     /// Keys within the retention.
     pub keys: u64,
+    /// Rows of customers.
+    pub customers: u64,
     /// Reservations, counted at the end.
     pub reservations: u64,
 }
@@ -50,7 +56,8 @@ pub(crate) async fn take<S: AuditSession>(
     progress: &mut (dyn FnMut(ImportSummary) + Send),
 ) -> Result<ImportSummary, AuditError> {
     let shelf = ItemPageRequest { location: None, after: None, limit: 1 };
-    if session.newest().await? > 0 || !session.shelf(&shelf).await?.is_empty() {
+    let has_customers = !customers_after(session, None, 1).await?.is_empty();
+    if session.newest().await? > 0 || !session.shelf(&shelf).await?.is_empty() || has_customers {
         let why = "there is data in the database that is to take over: name an empty one";
         return Err(AuditError::Refused(why.to_owned()));
     }
@@ -59,7 +66,7 @@ pub(crate) async fn take<S: AuditSession>(
     let bound = Instant::from_micros(now.micros().saturating_sub(retention));
     let (mut taken, mut marked) = (ImportSummary::default(), false);
     while let Some(chunk) = source.recv().await {
-        let ExportChunk { events, mut keys } = chunk.map_err(AuditError::Sink)?;
+        let ExportChunk { events, mut keys, customers } = chunk.map_err(AuditError::Sink)?;
         if !marked && !session.mark(true).await? {
             return Err(AuditError::Open(OpenError::Unfinished));
         }
@@ -72,6 +79,16 @@ pub(crate) async fn take<S: AuditSession>(
         for some in keys.chunks(KEYS_AT_ONCE) {
             write(session, &[], some).await?;
             taken.keys += some.len() as u64;
+        }
+        for row in customers {
+            let put = CustomerRequest::Put { row, expected: None };
+            match session.customers(&put).await? {
+                CustomerResult::Done => taken.customers += 1,
+                other => {
+                    let what = format!("a customer that comes once was written twice: {other:?}");
+                    return Err(AuditError::Refused(what));
+                }
+            }
         }
         progress(taken);
     }
@@ -202,7 +219,7 @@ pub(crate) async fn send<S: AuditSession>(
             events.extend(decoded.into_iter().map(|row| row.event));
         }
         // The receiver has stopped, and reports the reason itself.
-        if sink.send(Ok(ExportChunk { events, keys: Vec::new() })).await.is_err() || !more {
+        if sink.send(Ok(ExportChunk { events, ..ExportChunk::default() })).await.is_err() || !more {
             break;
         }
     }
@@ -212,8 +229,28 @@ pub(crate) async fn send<S: AuditSession>(
         let more = rows.len() == KEYS_AT_ONCE;
         after = rows.last().map(|row| row.hash);
         let keys = rows.iter().map(|row| key_from(&row.body)).collect::<Result<Vec<_>, _>>()?;
-        if sink.send(Ok(ExportChunk { events: Vec::new(), keys })).await.is_err() || !more {
+        if sink.send(Ok(ExportChunk { keys, ..ExportChunk::default() })).await.is_err() || !more {
+            break;
+        }
+    }
+    let mut after = None;
+    loop {
+        let customers = customers_after(session, after, CUSTOMERS_AT_ONCE).await?;
+        let more = customers.len() == CUSTOMERS_AT_ONCE;
+        after = customers.last().map(|row| row.id.clone());
+        if sink.send(Ok(ExportChunk { customers, ..ExportChunk::default() })).await.is_err() || !more {
             return Ok(session.roll_back().await?);
         }
+    }
+}
+
+async fn customers_after<S: AuditSession>(
+    session: &mut S,
+    after: Option<Label>,
+    limit: usize,
+) -> Result<Vec<CustomerRow>, AuditError> {
+    match session.customers(&CustomerRequest::Page { after, limit }).await? {
+        CustomerResult::Page(rows) => Ok(rows),
+        other => Err(AuditError::Refused(format!("a page of customers is {other:?}"))),
     }
 }

@@ -134,8 +134,11 @@ pub(super) fn charge(reader: &mut Reader<'_>) -> Read<Charge> {
             ERROR => charge.error = Some(reader.label()?),
             DUE_AT => charge.due_at = Some(reader.instant()?),
             REACQUIRES => {
-                charge.reacquires = true;
-                reader.positive()?;
+                // One value only: a changed byte must not read as the same charge.
+                charge.reacquires = reader.flag()?;
+                if !charge.reacquires {
+                    return Err(reader.bad("field"));
+                }
             }
             _ => return Ok(false),
         }

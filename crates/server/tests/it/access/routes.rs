@@ -120,6 +120,7 @@ fn call(spec: &RouteSpec) -> Call {
         .replace("{reservation_id}", "01890a5d-ac96-774b-bcce-b302099a8057")
         .replace("{limit_id}", "nothing")
         .replace("{order_id}", "nothing")
+        .replace("{customer_id}", "nothing")
         .replace("{provider}", "nothing")
         .replace("{key_id}", "key_000102030405060708090a0b0c0d0e0f")
         .replace("{reason}", "nothing");

@@ -2,6 +2,7 @@
 //! authorization and no `amount_received`, so those are tested with answers as Stripe documents them (`stockhold_checkout`).
 
 use super::{call, hold, priced_item, reservation, wait_for_state};
+use crate::customers;
 use crate::support::{Running, Server, free_port, wait_for};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -78,7 +79,8 @@ fn a_stored_card_is_charged_captured_and_refunded() {
         stripe.url
     );
     std::fs::write(dir.path().join("stockhold.toml"), text).unwrap();
-    let server = Server::with_variables(dir.path(), "data", &[("STOCKHOLD_STRIPE_SECRET_KEY", KEY)]);
+    let variables = [("STOCKHOLD_STRIPE_SECRET_KEY", KEY), (customers::VARIABLE, customers::FIRST_KEY)];
+    let server = Server::with_variables(dir.path(), "data", &variables);
     priced_item(&server, "tea", 100);
     let pay = |(customer, method): &(String, String), capture: &str| {
         let id = hold(&server.url(), "tea", 2).unwrap();
@@ -105,6 +107,20 @@ fn a_stored_card_is_charged_captured_and_refunded() {
         let refunds = stripe.get(&format!("/v1/refunds?payment_intent={}", intent["id"].as_str().unwrap()));
         assert_eq!(refunds["data"][0]["amount"], 500, "{refunds}");
     }
+    // The same card, stored for a customer.
+    let customer = json!({ "provider_refs": { "stripe": { "customer_ref": good.0, "method_ref": good.1 } } });
+    assert_eq!(call(&server.url(), "PUT", "/v1/customers/anna", Some(&customer), &[]).0, 201);
+    let id = hold(&server.url(), "tea", 1).unwrap();
+    let path = format!("/v1/reservations/{id}/checkout");
+    let (status, answer) = call(&server.url(), "POST", &path, Some(&json!({ "customer_id": "anna" })), &[]);
+    assert_eq!((status, &answer["order"]["status"]), (200, &"paid".into()), "{answer}");
+    let provider_ref = answer["payment"]["provider_ref"].as_str().unwrap();
+    let intent = stripe.get(&format!("/v1/payment_intents/{provider_ref}"));
+    assert_eq!(
+        (&intent["customer"], &intent["payment_method"]),
+        (&good.0.as_str().into(), &good.1.as_str().into()),
+        "{intent}"
+    );
     // A card that asks its owner: the buyer gives up, and the payment is ended at Stripe.
     let (id, (status, answer)) = pay(&stripe.card("4000002500003155"), "after_confirm");
     assert_eq!(

@@ -68,6 +68,16 @@ fn anna(method: &str) -> Value {
     })
 }
 
+/// Stores a customer.
+pub(crate) fn store_one(server: &Server) {
+    assert_eq!(put(server, "anna", &anna("approve")).status, 201);
+}
+
+/// Expects the customer of [`store_one`].
+pub(crate) fn expect_it(server: &Server) {
+    assert_eq!(get(server, "anna").body["email"], EMAIL);
+}
+
 /// A server with these keys, separated by commas.
 fn server(dir: &Path, keys: &str) -> Server {
     Server::with_variables(dir, "data", &[(VARIABLE, keys)])

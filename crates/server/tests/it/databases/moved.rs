@@ -2,8 +2,8 @@
 
 use super::used::verify;
 use super::{Database, Mariadb, PASSWORD, Postgres};
-use crate::replay;
 use crate::support::{Server, said, stockhold, text};
+use crate::{customers, replay};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
@@ -99,7 +99,10 @@ fn copy(arguments: &[&str], to: &str, code: i32) -> String {
 #[test]
 fn a_copy_carries_everything_over_from_the_embedded_store_to_postgresql_and_on_to_mariadb() {
     let (postgres, mariadb) = (Postgres::start(), Mariadb::start());
-    let mut first = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    let keys = [(customers::VARIABLE, customers::FIRST_KEY)];
+    let mut first = Server::with_variables(dir.path(), "data", &keys);
+    customers::store_one(&first);
     replay::report(&replay::sample(&first).output().unwrap());
     let terms = Terms { owner_id: "cart".to_owned(), ttl_seconds: Some(1_700), ..Terms::default() };
     let at = At { sku: "LAMP-1", location: None };
@@ -122,7 +125,8 @@ fn a_copy_carries_everything_over_from_the_embedded_store_to_postgresql_and_on_t
     copy(&["--store", &postgres.url()], &mariadb.url(), 0);
 
     for url in [postgres.url(), mariadb.url()] {
-        let server = Server::over(&url);
+        let server = Server::over_with(&url, &keys);
+        customers::expect_it(&server);
         assert_eq!(everything(&server), shown);
         verify(&server, &url);
         // What a key stands for is known there as well, and the hold goes on.

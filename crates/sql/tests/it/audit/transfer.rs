@@ -24,12 +24,13 @@ fn carried() -> (Vec<ExportChunk>, ItemKey) {
     export_to(&bench.database.url, &Bench::options(), &sender).unwrap();
     drop(sender);
     let mut pieces = Vec::new();
-    while let Ok(Ok(ExportChunk { mut events, keys })) = source.try_recv() {
+    while let Ok(Ok(ExportChunk { mut events, keys, customers })) = source.try_recv() {
         while !events.is_empty() {
             let rest = events.split_off(events.len().min(3));
-            pieces.push(ExportChunk { events: std::mem::replace(&mut events, rest), keys: Vec::new() });
+            pieces
+                .push(ExportChunk { events: std::mem::replace(&mut events, rest), ..ExportChunk::default() });
         }
-        pieces.push(ExportChunk { events, keys });
+        pieces.push(ExportChunk { events, keys, customers });
     }
     assert!(pieces.len() > 4);
     (pieces, traces.items[0].clone())
