@@ -6,6 +6,7 @@ mod access;
 mod advice;
 pub mod exit;
 mod flags;
+mod grpc;
 mod log_level;
 mod profile_listeners;
 mod providers;
@@ -23,6 +24,7 @@ pub use access::{
     AccessSettings, IssuerSettings, PrincipalSettings, Rate, RateLimitSettings, credentials_hint,
 };
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
+pub use grpc::ConnectionAge;
 pub use log_level::check as check_log_level;
 pub use secret::SecretText;
 pub use settings::{Config, FILE, LocationTimes, LogFormat};

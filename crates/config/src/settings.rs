@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::grpc::ConnectionAge;
 use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
 use crate::sinks::{self, SinkSettings};
@@ -23,9 +24,11 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 39] = [
+pub(crate) const KEYS: [&str; 41] = [
     "listen",
     "admin_listen",
+    "grpc_listen",
+    "max_connection_age",
     "hub_listen",
     "storefront_listen",
     "tls_cert",
@@ -91,6 +94,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address of health and metrics.
     pub admin_listen: SocketAddr,
+    /// Address of the listener that serves gRPC alone.
+    pub grpc_listen: Option<SocketAddr>,
+    /// After this time a client of HTTP/2 is asked to connect again.
+    pub max_connection_age: ConnectionAge,
     /// Address of the listener that serves the hub's profile alone.
     pub hub_listen: Option<SocketAddr>,
     /// Address of the listener that serves the storefront's profile alone.
@@ -192,6 +199,8 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
+            grpc_listen: None,
+            max_connection_age: ConnectionAge::default(),
             hub_listen: None,
             storefront_listen: None,
             tls_cert: None,
@@ -244,6 +253,7 @@ impl Config {
         }
         self.access.check()?;
         self.check_profile_listeners()?;
+        self.check_grpc_listener()?;
         self.sink_options().map_err(at("sinks"))?;
         self.checkout_options().map_err(at("providers"))?;
         self.webhook_options().map_err(at("webhook_allowed_networks"))?;
