@@ -1,6 +1,8 @@
 //! Clients, against a running server.
 
 mod curl;
+mod grpc;
+mod grpc_proxy;
 mod proxy;
 mod python;
 mod rust;
@@ -15,7 +17,7 @@ pub(crate) fn repository(path: &str) -> PathBuf {
 }
 
 /// What `scripts/servers` has installed.
-fn installed(path: &str) -> PathBuf {
+pub(crate) fn installed(path: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository("target"), PathBuf::from);
     let found = target.join("servers").join(path);
     assert!(found.exists(), "{} is not installed: run scripts/servers", found.display());

@@ -21,7 +21,11 @@ pub(crate) struct Caller {
 impl Caller {
     /// A connection that is made at the first call.
     pub(crate) fn new(address: &str) -> Self {
-        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        Self::on(Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy())
+    }
+
+    /// One over this channel.
+    pub(crate) fn on(channel: Channel) -> Self {
         let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
         Self { pool, channel, metadata: MetadataMap::new() }
     }
@@ -124,7 +128,10 @@ impl Caller {
 
 /// A message as JSON, with the names of the fields and with numbers.
 pub(crate) fn json(message: &DynamicMessage) -> Value {
-    let options = SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
+    let options = SerializeOptions::new()
+        .use_proto_field_name(true)
+        .stringify_64_bit_integers(false)
+        .skip_default_fields(false);
     let text = {
         let mut out = Vec::new();
         message.serialize_with_options(&mut serde_json::Serializer::new(&mut out), &options).unwrap();

@@ -141,7 +141,12 @@ fn requests_and_answers_have_what_the_openapi_document_has() {
         }
     }
     // Everything that is named like a message has its members.
+    let inputs: Vec<_> =
+        Method::all().map(|(path, _)| format!("{}Request", path.rsplit('/').next().unwrap())).collect();
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        if inputs.contains(name) {
+            continue;
+        }
         let Some(message) = pool.get_message_by_name(&format!("stockhold.v1.{name}")) else { continue };
         let mut names = Vec::new();
         members(&document, schema, &mut names);

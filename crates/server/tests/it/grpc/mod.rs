@@ -4,7 +4,9 @@ mod access;
 pub(crate) mod caller;
 mod contract;
 mod lifetime;
+mod python;
 mod streams;
+mod tls;
 mod unary;
 
 use crate::support::{Server, free_port};

@@ -187,7 +187,8 @@ async fn events(noted: &Noted) {
     let data = page["data"].as_array().unwrap();
     let of =
         |kind: &str| data.iter().find(|event| event["type"] == kind).unwrap_or_else(|| panic!("no {kind}"));
-    assert_eq!(of("pool.set")["pool_state"]["pool"], "web", "{}", of("pool.set"));
+    assert_eq!(of("pool.set")["pool_state"]["pool"], "vip", "{}", of("pool.set"));
+    assert_eq!(of("pool.set").get("pool"), None);
     assert_eq!(of("reservation.created")["owner_id"], "cart");
     let id = &of("reservation.confirmed")["reservation_id"];
     let history = noted.call("GetReservationEvents", json!({ "reservation_id": id })).await;
