@@ -164,3 +164,90 @@ impl Commands {
 /// The route of streams of commands.
 const _: () =
     assert!(matches!(RouteId::RunCommands.spec().body, stockhold_api::routes::Body::Required { .. }));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(method: &str, message: Value) -> Result<HttpRequest, Fault> {
+        let (_, method) = Method::all().find(|(path, _)| path.ends_with(&format!("/{method}"))).unwrap();
+        let message = DynamicMessage::deserialize(method.input.clone(), message).unwrap();
+        request(method, &prost::Message::encode_to_vec(&message))
+    }
+
+    #[test]
+    fn parameters_are_escaped_and_ids_are_not() {
+        let id = "018bcfe5-6800-7fff-bfff-ffffffffffff";
+        let release =
+            of("Release", json!({ "reservation_id": id, "reason": "a & b", "idempotency_key": "k" }));
+        let release = release.unwrap();
+        assert_eq!(release.path, format!("/v1/reservations/{id}"));
+        assert_eq!(release.query.as_deref(), Some("reason=a%20%26%20b"));
+        assert_eq!((release.idempotency_key.as_deref(), release.body.len()), (Some("k"), 0));
+        let unit =
+            of("GetUnit", json!({ "sku": "a/../b?", "unit_id": "\u{e9}", "location": "x=1" })).unwrap();
+        assert_eq!(unit.path, "/v1/inventory/a%2F..%2Fb%3F/units/%C3%A9");
+        assert_eq!(unit.parameters, ["a%2F..%2Fb%3F", "%C3%A9"]);
+        assert_eq!(unit.query.as_deref(), Some("location=x%3D1"));
+        let events = of("ListEvents", json!({ "type": ["stock.set", "pool.set"], "after": 0 })).unwrap();
+        assert_eq!(events.query.as_deref(), Some("after=0&type=stock.set%2Cpool.set"));
+    }
+
+    #[test]
+    fn bodies_have_what_was_given() {
+        let set = json!({
+            "sku": "tea", "location": "l", "total_units": 0, "clear": ["price"], "expected_version": 7, "create_only": true,
+            "sale_starts_at": "2027-01-31T12:00:00Z", "metadata": { "n": 1, "x": 0.5 },
+        });
+        let set = of("SetStock", set).unwrap();
+        let body: Value = serde_json::from_slice(&set.body).unwrap();
+        assert_eq!(
+            body,
+            json!({
+                "total_units": 0, "sale_starts_at": "2027-01-31T12:00:00Z", "metadata": { "n": 1, "x": 0.5 }, "price": null,
+            })
+        );
+        assert_eq!((set.if_match.as_deref(), set.create_only), (Some("\"7\""), true));
+        let both = json!({ "sku": "tea", "low_stock": 1, "clear": ["low_stock"] });
+        assert_eq!(of("SetStock", both).unwrap_err().pointer, "/clear/0");
+        assert_eq!(
+            of("SetStock", json!({ "sku": "tea", "clear": ["what"] })).unwrap_err().pointer,
+            "/clear/0"
+        );
+        let limit =
+            of("SetLimit", json!({ "limit_id": "l", "items": [{ "sku": "s" }], "limit": 0 })).unwrap();
+        let body: Value = serde_json::from_slice(&limit.body).unwrap();
+        assert_eq!(body, json!({ "items": [{ "sku": "s" }], "limit": 0 }));
+    }
+
+    #[test]
+    fn what_the_server_does_not_know_is_refused() {
+        let (_, method) = Method::all().find(|(path, _)| path.ends_with("/GetItem")).unwrap();
+        // Field 100 with the number 1.
+        let fault = request(method, &[0xa0, 0x06, 0x01]).unwrap_err();
+        assert!(fault.detail.contains("number 100"), "{fault:?}");
+        assert!(request(method, &[0xff]).is_err());
+    }
+
+    /// For any bytes: a message is read or refused, and never more.
+    #[test]
+    fn bytes_that_are_nearly_right() {
+        let (_, method) = Method::all().find(|(path, _)| path.ends_with("/Commands")).unwrap();
+        let reserve = json!({ "reserve": {
+            "owner_id": "o", "lines": [{ "sku": "s", "attributes": { "a": 1 } }], "metadata": { "d": [null, true] },
+        } });
+        let message = DynamicMessage::deserialize(method.input.clone(), reserve).unwrap();
+        let bytes = prost::Message::encode_to_vec(&message);
+        for place in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[place] ^= 1 << bit;
+                let mut commands = Commands::default();
+                if commands.add(method, &changed).is_ok() {
+                    serde_json::from_slice::<Value>(&commands.into_body()).unwrap();
+                }
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::method::POOL;
 use crate::request::Fault;
 use prost::Message;
-use prost_reflect::{DeserializeOptions, DynamicMessage, ReflectMessage};
+use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, ReflectMessage};
 use stockhold_api::problem::Reason;
 use stockhold_api::wire::Problem;
 use tonic_types::pb::Status as RpcStatus;
@@ -53,12 +53,11 @@ pub mod code {
 fn code_of(reason: Reason) -> i32 {
     match (reason, reason.status()) {
         (Reason::PositionOutOfRange, _) => code::OUT_OF_RANGE,
-        (Reason::UnknownRoute, _) => code::UNIMPLEMENTED,
+        (Reason::UnknownRoute, _) | (_, 405) => code::UNIMPLEMENTED,
         (_, 400 | 415 | 422) => code::INVALID_ARGUMENT,
         (_, 401) => code::UNAUTHENTICATED,
         (_, 403) => code::PERMISSION_DENIED,
         (_, 404) => code::NOT_FOUND,
-        (_, 405) => code::UNIMPLEMENTED,
         (_, 408) => code::DEADLINE_EXCEEDED,
         (_, 402 | 409 | 412) => code::FAILED_PRECONDITION,
         (_, 413 | 429 | 431) => code::RESOURCE_EXHAUSTED,
@@ -128,7 +127,7 @@ fn typed(json: &[u8]) -> Option<prost_reflect::prost_types::Any> {
     let mut json = serde_json::Deserializer::from_slice(json);
     let mut message = DynamicMessage::deserialize_with_options(descriptor, &mut json, &options).ok()?;
     if message.encoded_len() > MAX_PROBLEM_BYTES {
-        let lists: Vec<_> = message.descriptor().fields().filter(|field| field.is_list()).collect();
+        let lists: Vec<_> = message.descriptor().fields().filter(FieldDescriptor::is_list).collect();
         for list in lists {
             message.clear_field(&list);
         }

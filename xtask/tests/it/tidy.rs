@@ -34,6 +34,7 @@ fn arrows_go_one_way() {
     assert_eq!(own("sim"), ["domain", "embedded", "store"]);
     assert_eq!(own("service"), ["domain"]);
     assert_eq!(own("api"), ["domain", "service", "store"]);
+    assert_eq!(own("grpc"), ["api"]);
     assert_eq!(own("checkout"), ["api", "domain", "service", "store"]);
     assert_eq!(own("config"), ["checkout", "domain", "embedded", "gate", "relay", "service", "sql"]);
     assert_eq!(
@@ -43,8 +44,8 @@ fn arrows_go_one_way() {
     assert_eq!(
         own("server"),
         [
-            "api", "checkout", "cli", "config", "domain", "embedded", "gate", "relay", "service", "sql",
-            "store"
+            "api", "checkout", "cli", "config", "domain", "embedded", "gate", "grpc", "relay", "service",
+            "sql", "store"
         ]
     );
 }

@@ -110,7 +110,8 @@ async fn respond(
     ends: watch::Receiver<bool>,
     request: Request<Incoming>,
 ) -> Response<Http2Body> {
-    if grpc::is_call(request.headers()) {
+    // A listener of a profile serves nothing else.
+    if peer.listener.is_none() && grpc::is_call(request.headers()) {
         return Box::pin(grpc::respond(worker, unsent, peer, ends, request)).await;
     }
     if peer.is_grpc {

@@ -286,6 +286,7 @@ async fn work(
         stop: shared.stop.clone(),
         under_way,
         streams: shared.streams,
+        health_watches: Arc::default(),
         memory: shared.memory,
         tailer,
         creators: restrict::Creators::default(),

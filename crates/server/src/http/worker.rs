@@ -65,6 +65,8 @@ pub(super) struct Worker {
     pub(super) under_way: Arc<AtomicUsize>,
     /// Event streams of all workers.
     pub(super) streams: Arc<AtomicUsize>,
+    /// Watches of health, of this worker.
+    pub(super) health_watches: Arc<AtomicUsize>,
     pub(super) memory: MemoryBudget,
     pub(super) tailer: Rc<EventTailer>,
     pub(super) creators: Creators,

@@ -1,10 +1,12 @@
 //! Reads the messages of a call, each within its size limit and the memory budget.
 
 use super::super::memory_budget::BudgetGuard;
+use super::Call;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use stockhold_api::problem::Problem;
+use stockhold_domain::RequestId;
 use stockhold_grpc::{Status, code, of_problem, plain};
 use stockhold_store::Failure;
 
@@ -21,11 +23,13 @@ pub(super) struct MessageReader {
     limit: usize,
     budget: BudgetGuard,
     counted: usize,
+    request_id: RequestId,
 }
 
 impl MessageReader {
-    pub(super) fn new(body: Incoming, limit: usize, budget: BudgetGuard) -> Self {
-        Self { body, read: BytesMut::new(), limit, budget, counted: 0 }
+    pub(super) fn new(call: &Call, body: Incoming, limit: usize) -> Self {
+        let (budget, request_id) = (call.worker.memory.guard(), call.request_id.clone());
+        Self { body, read: BytesMut::new(), limit, budget, counted: 0, request_id }
     }
 
     /// The next message, or `None` after the last one. To drop the future loses nothing.
@@ -67,7 +71,7 @@ impl MessageReader {
         let unread = self.read.len() + more;
         if unread > self.counted {
             if !self.budget.grow(unread - self.counted) {
-                return Err(status(&Problem::from(&Failure::Overloaded)));
+                return Err(status(&Problem::from(&Failure::Overloaded), &self.request_id));
             }
             self.counted = unread;
         }
@@ -82,7 +86,7 @@ impl MessageReader {
             return Err(plain(code::UNIMPLEMENTED, "Messages can't be compressed: send them as they are."));
         }
         if length > self.limit {
-            return Err(status(&Problem::too_large(self.limit)));
+            return Err(status(&Problem::too_large(self.limit), &self.request_id));
         }
         if rest.len() < length {
             return Ok(None);
@@ -96,9 +100,8 @@ impl MessageReader {
     }
 }
 
-fn status(problem: &Problem) -> Status {
+fn status(problem: &Problem, request_id: &RequestId) -> Status {
     let mut json = Vec::new();
-    let id = stockhold_domain::RequestId::Made(0);
-    problem.write(&mut json, &id);
-    of_problem(&json, problem.retry_after().map(u64::from))
+    problem.write(&mut json, request_id);
+    of_problem(&json, problem.retry_after())
 }

@@ -38,14 +38,14 @@ pub(super) async fn respond(
 ) -> Response<Http2Body> {
     let route = super::super::route::Route { id: method.route, parameters: ["", ""] };
     if let Err(error) = call.worker.check_scope(route, caller).await {
-        return call.problem(&call.refusal(method, error));
+        return call.problem(&call.refusal(Some(method), error));
     }
     let (sender, pieces) = mpsc::channel(1);
     let response = call.response(Http2Body::Messages(Messages::Fed(pieces)));
     let unsent = unsent_of_stream();
     tokio::task::spawn_local(async move {
         let mut ends = call.ends.clone();
-        let mut reader = MessageReader::new(body, BASKET_BODY_BYTES, call.worker.memory.guard());
+        let mut reader = MessageReader::new(&call, body, BASKET_BODY_BYTES);
         let headers = std::mem::take(&mut call.head.headers);
         call.head.headers = headers.clone();
         let work = async {

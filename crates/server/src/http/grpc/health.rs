@@ -2,7 +2,7 @@
 
 use super::super::http2_path::{Http2Body, unsent_of_stream};
 use super::super::limits::BODY_TIMEOUT;
-use super::super::worker::Worker;
+use super::super::worker::{CountGuard, Worker};
 use super::Call;
 use super::body::MessageReader;
 use super::messages::{Messages, Piece, framed};
@@ -21,6 +21,8 @@ const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 /// Longest request, in bytes.
 const REQUEST_BYTES: usize = 1_024;
+/// Most watches of one worker.
+const WATCHES: usize = 64;
 /// How often a watch looks for a change.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -29,7 +31,7 @@ pub(super) fn is_for(path: &str) -> bool {
 }
 
 pub(super) async fn respond(call: Call, body: Incoming) -> Response<Http2Body> {
-    let mut reader = MessageReader::new(body, REQUEST_BYTES, call.worker.memory.guard());
+    let mut reader = MessageReader::new(&call, body, REQUEST_BYTES);
     let message = match timeout(BODY_TIMEOUT, reader.only()).await {
         Ok(Ok(message)) => message,
         Ok(Err(status)) => return call.refused(&status),
@@ -53,6 +55,10 @@ pub(super) async fn respond(call: Call, body: Incoming) -> Response<Http2Body> {
 
 /// Sends the status, and then each change of it.
 fn watch(call: Call, is_known: bool) -> Response<Http2Body> {
+    let open = CountGuard::new(&call.worker.health_watches);
+    if call.worker.health_watches.load(Ordering::Relaxed) > WATCHES {
+        return call.refused(&plain(code::RESOURCE_EXHAUSTED, "Too many watches are open: call Check."));
+    }
     let (sender, pieces) = mpsc::channel(1);
     let response = call.response(Http2Body::Messages(Messages::Fed(pieces)));
     let unsent = unsent_of_stream();
@@ -77,6 +83,7 @@ fn watch(call: Call, is_known: bool) -> Response<Http2Body> {
             () = sender.closed() => {}
             _ = ends.wait_for(|ends| *ends) => {}
         }
+        drop(open);
         // A client that is gone reads no status.
         let _ = sender.send(Piece::Status(Box::new(super::commands::moved()))).await;
     });

@@ -20,7 +20,7 @@ use super::request_error::RequestError;
 use super::request_head::RequestHead;
 use super::route::{Route, RouteError};
 use super::unsent::Unsent;
-use super::worker::Worker;
+use super::worker::{RequestContext, Worker};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -76,11 +76,7 @@ pub(super) async fn respond(
     ends: signal::Receiver<bool>,
     request: Request<Incoming>,
 ) -> Response<Http2Body> {
-    if reflection::is_for(request.uri().path()) {
-        return reflection::respond(request).await;
-    }
-    let (parts, body) = request.into_parts();
-    let head = OwnedHead::new(worker, peer, parts.uri.path(), parts.headers);
+    let head = OwnedHead::new(worker, peer, request.uri().path(), request.headers().clone());
     let request_id = worker.name(&head.borrow());
     let (worker, unsent) = (Rc::clone(worker), unsent.clone());
     let call = Call { worker, unsent, ends, request_id, begun: Instant::now(), head };
@@ -88,9 +84,16 @@ pub(super) async fn respond(
         return call
             .refused(&plain(code::UNIMPLEMENTED, "Messages can't be compressed: send them as they are."));
     }
-    if health::is_for(&call.head.path) {
-        return health::respond(call, body).await;
+    if reflection::is_for(&call.head.path) || health::is_for(&call.head.path) {
+        if let Err(refused) = call.take_anonymous_token().await {
+            return refused;
+        }
+        if reflection::is_for(&call.head.path) {
+            return reflection::respond(request).await;
+        }
+        return health::respond(call, request.into_body()).await;
     }
+    let body = request.into_body();
     let Some(method) = Method::find(&call.head.path) else {
         let nothing = std::future::ready(Ok(Vec::new()));
         let head = call.head.borrow();
@@ -100,7 +103,7 @@ pub(super) async fn respond(
     };
     let caller = match call.worker.authenticate(&call.head.borrow()).await {
         Ok(caller) => caller,
-        Err(error) => return call.problem(&call.refusal(method, error)),
+        Err(error) => return call.problem(&call.refusal(Some(method), error)),
     };
     match method.kind {
         Kind::Unary => unary::respond(call, method, caller, body).await,
@@ -133,10 +136,19 @@ impl Call {
     }
 
     /// The reply to a call that is refused before its route is asked.
-    fn refusal(&self, method: &Method, error: RequestError) -> Reply {
-        let route = Route { id: method.route, parameters: ["", ""] };
-        let head = self.head.borrow();
-        self.worker.finish(&head, Ok(route), Err(error), &self.request_id, self.begun, &Cell::default())
+    fn refusal(&self, method: Option<&Method>, error: RequestError) -> Reply {
+        let route = method.map(|method| Route { id: method.route, parameters: ["", ""] });
+        let (found, head) = (route.ok_or(RouteError::UnknownPath), self.head.borrow());
+        self.worker.finish(&head, found, Err(error), &self.request_id, self.begun, &Cell::default())
+    }
+
+    /// Counts a call that needs no credential against the rate limit of its address.
+    async fn take_anonymous_token(&self) -> Result<(), Response<Http2Body>> {
+        let (head, caller) = (self.head.borrow(), self.worker.access.authenticator.anonymous());
+        let (request_id, rate) = (&self.request_id, &Cell::default());
+        let context = RequestContext { head: &head, request_id, caller: &caller, rate };
+        let taken = self.worker.take_token(context).await;
+        taken.map_err(|error| self.problem(&self.refusal(None, error)))
     }
 
     /// The answer with the status of a problem.

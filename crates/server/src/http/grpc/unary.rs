@@ -38,11 +38,11 @@ pub(super) async fn read(
     body: Incoming,
 ) -> Result<HttpRequest, Response<Http2Body>> {
     let limit = method.route.spec().body.limit();
-    let mut reader = MessageReader::new(body, limit, call.worker.memory.guard());
+    let mut reader = MessageReader::new(call, body, limit);
     let message = match timeout(BODY_TIMEOUT, reader.only()).await {
         Ok(Ok(message)) => message,
         Ok(Err(status)) => return Err(call.refused(&status)),
-        Err(_) => return Err(call.problem(&call.refusal(method, Problem::late().into()))),
+        Err(_) => return Err(call.problem(&call.refusal(Some(method), Problem::late().into()))),
     };
     request(method, &message).map_err(|fault| call.refused(&of_fault(&fault, &call.request_id.to_string())))
 }
@@ -73,5 +73,5 @@ pub(super) const FIRST_ERROR: u16 = 400;
 
 /// The status of an answer that can't be written.
 pub(super) fn defect(call: &Call, method: &Method, why: &str) -> Status {
-    super::status_of(&call.refusal(method, RequestError::internal(why)))
+    super::status_of(&call.refusal(Some(method), RequestError::internal(why)))
 }

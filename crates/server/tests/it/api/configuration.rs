@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 39] = [
+const KEYS: [&str; 41] = [
     "listen",
     "admin_listen",
+    "grpc_listen",
+    "max_connection_age",
     "hub_listen",
     "storefront_listen",
     "tls_cert",

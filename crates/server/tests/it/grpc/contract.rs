@@ -116,11 +116,7 @@ fn requests_and_answers_have_what_the_openapi_document_has() {
             }
             let operation = &document["paths"][spec.path][spec.method.name().to_ascii_lowercase()];
             let mut names = Vec::new();
-            members(
-                &document,
-                &operation["requestBody"]["content"]["application/json"]["schema"],
-                &mut names,
-            );
+            members(document, &operation["requestBody"]["content"]["application/json"]["schema"], &mut names);
             names.extend(
                 operation["parameters"]
                     .as_array()
@@ -133,7 +129,7 @@ fn requests_and_answers_have_what_the_openapi_document_has() {
             let mut names = Vec::new();
             for (status, response) in operation["responses"].as_object().unwrap() {
                 if status.starts_with('2') {
-                    members(&document, &response["content"]["application/json"]["schema"], &mut names);
+                    members(document, &response["content"]["application/json"]["schema"], &mut names);
                 }
             }
             assert_has(&method.output(), &names);
@@ -149,7 +145,7 @@ fn requests_and_answers_have_what_the_openapi_document_has() {
         }
         let Some(message) = pool.get_message_by_name(&format!("stockhold.v1.{name}")) else { continue };
         let mut names = Vec::new();
-        members(&document, schema, &mut names);
+        members(document, schema, &mut names);
         assert_has(&message, &names);
         compared += 1;
     }
@@ -158,7 +154,7 @@ fn requests_and_answers_have_what_the_openapi_document_has() {
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         if name.ends_with("Problem") {
             let mut names = Vec::new();
-            members(&document, schema, &mut names);
+            members(document, schema, &mut names);
             assert_has(&problem, &names);
         }
     }
