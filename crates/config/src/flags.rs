@@ -1,6 +1,6 @@
 //! The settings as command-line flags: all of them for `serve`, or only those that say where a store is.
 
-use crate::grpc::ConnectionAge;
+use crate::connection_age::ConnectionAge;
 use crate::secret::SecretText;
 use crate::settings::{Config, FILE, LogFormat};
 use crate::sources::{Sources, address};

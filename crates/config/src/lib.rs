@@ -4,9 +4,10 @@
 
 mod access;
 mod advice;
+mod connection_age;
 pub mod exit;
 mod flags;
-mod grpc;
+mod grpc_listener;
 mod log_level;
 mod profile_listeners;
 mod providers;
@@ -23,8 +24,8 @@ mod values;
 pub use access::{
     AccessSettings, IssuerSettings, PrincipalSettings, Rate, RateLimitSettings, credentials_hint,
 };
+pub use connection_age::ConnectionAge;
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
-pub use grpc::ConnectionAge;
 pub use log_level::check as check_log_level;
 pub use secret::SecretText;
 pub use settings::{Config, FILE, LocationTimes, LogFormat};

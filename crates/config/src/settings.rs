@@ -2,7 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
-use crate::grpc::ConnectionAge;
+use crate::connection_age::ConnectionAge;
 use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
 use crate::sinks::{self, SinkSettings};

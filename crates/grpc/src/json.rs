@@ -1,6 +1,6 @@
 //! Messages as JSON values, as the HTTP API has them: the fields' names, times of RFC 3339, numbers as numbers.
 
-use crate::request::Fault;
+use crate::fault::Fault;
 use prost_reflect::prost_types::Timestamp;
 use prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage, Value as Field};
 use serde_json::{Map, Number, Value};

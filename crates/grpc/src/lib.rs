@@ -5,14 +5,16 @@
 //! no rule, reads no clock and does no I/O.
 
 mod answer;
+mod fault;
 mod json;
 mod method;
 mod request;
 mod status;
 
 pub use answer::{AnswerError, CommandResults, answer, event_answer, position_answer};
+pub use fault::Fault;
 pub use method::{DESCRIPTORS, Kind, Method, SERVICES};
-pub use request::{Commands, Fault, HttpRequest, request};
+pub use request::{Commands, HttpRequest, request};
 pub use status::{Status, code, of_fault, of_problem, plain};
 
 /// The messages and clients as Rust types.

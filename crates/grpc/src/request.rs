@@ -1,5 +1,6 @@
 //! Requests: a message becomes the parts of an HTTP request.
 
+use crate::fault::Fault;
 use crate::json::members;
 use crate::method::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -13,21 +14,6 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 const VERSION: &str = "expected_version";
 const CREATE_ONLY: &str = "create_only";
 const KEY: &str = "idempotency_key";
-
-/// A message that is no request of its method.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The field, as RFC 6901 names it; empty for the whole message.
-    pub pointer: String,
-    /// What is wrong, and what would be right.
-    pub detail: String,
-}
-
-impl Fault {
-    pub(crate) fn new(pointer: impl Into<String>, detail: String) -> Self {
-        Self { pointer: pointer.into(), detail }
-    }
-}
 
 /// The parts of the HTTP request that a message stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
