@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt;
+use stockhold_api::routes::RouteId;
 
 /// An answer that does not fit its message. It is a defect of the server.
 #[derive(Debug)]
@@ -29,18 +30,13 @@ pub fn answer(method: &Method, json: &[u8]) -> Result<Vec<u8>, AnswerError> {
     if json.is_empty() {
         return Ok(Vec::new());
     }
-    if json.windows(POOL_EVENT.len()).any(|window| window == POOL_EVENT) {
+    if method.route == RouteId::ListEvents {
         let mut value: Value = serde_json::from_slice(json)?;
-        for list in ["data", "events"] {
-            value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten().for_each(name_pool);
-        }
+        value.get_mut("data").and_then(Value::as_array_mut).into_iter().flatten().for_each(name_pool);
         return encode(&method.output, value);
     }
     encode(&method.output, &mut serde_json::Deserializer::from_slice(json))
 }
-
-/// How the type of an event of a pool begins.
-const POOL_EVENT: &[u8] = b"\"type\":\"pool.";
 
 /// An event of a pool has the pool where other events have its name, and a field has one type.
 fn name_pool(event: &mut Value) {
