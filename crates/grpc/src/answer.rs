@@ -1,9 +1,11 @@
 //! Answers: the JSON of the HTTP API becomes messages.
 
 use crate::method::{Method, POOL};
+use crate::wire::MessageSeed;
 use prost::Message;
-use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor, Value as Field};
+use prost_reflect::{DynamicMessage, MessageDescriptor, Value as Field};
 use serde::Deserialize;
+use serde::de::DeserializeSeed;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt;
@@ -48,7 +50,7 @@ fn name_pool(event: &mut Value) {
     }
 }
 
-/// Fields that the messages do not have yet are left out.
+/// Members that the messages do not have yet are left out.
 fn encode<'de, D: serde::Deserializer<'de>>(
     descriptor: &MessageDescriptor,
     json: D,
@@ -56,16 +58,13 @@ fn encode<'de, D: serde::Deserializer<'de>>(
 where
     D::Error: std::error::Error,
 {
-    Ok(dynamic(descriptor, json)?.encode_to_vec())
+    let mut out = Vec::with_capacity(MESSAGE_ROOM);
+    MessageSeed { descriptor, out: &mut out }.deserialize(json)?;
+    Ok(out)
 }
 
-fn dynamic<'de, D: serde::Deserializer<'de>>(
-    descriptor: &MessageDescriptor,
-    json: D,
-) -> Result<DynamicMessage, D::Error> {
-    let options = DeserializeOptions::new().deny_unknown_fields(false);
-    DynamicMessage::deserialize_with_options(descriptor.clone(), json, &options)
-}
+/// Capacity for a message, in bytes. Hardly any is longer.
+const MESSAGE_ROOM: usize = 512;
 
 /// The results of commands, in their order.
 #[derive(Deserialize)]
@@ -93,7 +92,7 @@ pub fn event_answer(method: &Method, position: u64, event: &[u8]) -> Result<Vec<
     let descriptor = descriptor.ok_or_else(|| AnswerError("there is no message Event".to_owned()))?;
     let mut event: Value = serde_json::from_slice(event)?;
     name_pool(&mut event);
-    let event = dynamic(&descriptor, event)?;
+    let event = DynamicMessage::decode(descriptor.clone(), &*encode(&descriptor, event)?)?;
     let mut answer = DynamicMessage::new(method.output.clone());
     answer.set_field_by_name("position", Field::U64(position));
     answer.set_field_by_name("event", Field::Message(event));

@@ -10,6 +10,7 @@ mod json;
 mod method;
 mod request;
 mod status;
+mod wire;
 
 pub use answer::{AnswerError, CommandResults, answer, event_answer, position_answer};
 pub use fault::Fault;
