@@ -1,5 +1,6 @@
 //! The settings as command-line flags: all of them for `serve`, or only those that say where a store is.
 
+use crate::connection_age::ConnectionAge;
 use crate::secret::SecretText;
 use crate::settings::{Config, FILE, LogFormat};
 use crate::sources::{Sources, address};
@@ -34,6 +35,13 @@ pub struct Flags {
     /// Address of /livez, /readyz and /metrics; any address, 0.0.0.0 too [default: 127.0.0.1:8102]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     admin_listen: Option<SocketAddr>,
+    /// Address of a listener that serves gRPC alone, without TLS unless the API has it [default: none]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    grpc_listen: Option<SocketAddr>,
+    /// Age at which a client of HTTP/2 or gRPC is asked to connect again, like 90s, 10m or 1h. Each connection gets up to half as long
+    /// again [default: 10m]
+    #[arg(long, value_name = "TIME")]
+    max_connection_age: Option<ConnectionAge>,
     /// Address of a listener that serves the hub's profile alone, at its root. Its clients act as the principal of
     /// `[hub_principal]` in the configuration file [default: none]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
@@ -146,6 +154,8 @@ impl Flags {
         };
         named("listen", listen.is_some());
         named("admin_listen", admin_listen.is_some());
+        named("grpc_listen", self.grpc_listen.is_some());
+        named("max_connection_age", self.max_connection_age.is_some());
         named("hub_listen", self.hub_listen.is_some());
         named("storefront_listen", self.storefront_listen.is_some());
         named("tls_cert", self.tls_cert.is_some());
@@ -170,6 +180,8 @@ impl Flags {
         named("log_format", self.log_format.is_some());
         override_with(&mut config.listen, *listen);
         override_with(&mut config.admin_listen, *admin_listen);
+        override_with(&mut config.grpc_listen, self.grpc_listen.map(Some));
+        override_with(&mut config.max_connection_age, self.max_connection_age);
         override_with(&mut config.hub_listen, self.hub_listen.map(Some));
         override_with(&mut config.storefront_listen, self.storefront_listen.map(Some));
         override_with(&mut config.tls_cert, self.tls_cert.clone().map(Some));

@@ -4,9 +4,11 @@
 
 mod access;
 mod advice;
+mod connection_age;
 mod customers;
 pub mod exit;
 mod flags;
+mod grpc_listener;
 mod log_level;
 mod notifications;
 mod profile_listeners;
@@ -24,6 +26,7 @@ mod values;
 pub use access::{
     AccessSettings, IssuerSettings, PrincipalSettings, Rate, RateLimitSettings, credentials_hint,
 };
+pub use connection_age::ConnectionAge;
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
 pub use log_level::check as check_log_level;
 pub use secret::SecretText;

@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::connection_age::ConnectionAge;
 use crate::customers::CustomerSettings;
 use crate::notifications::NotificationSettings;
 use crate::providers::{CheckoutSettings, ProviderSettings};
@@ -27,9 +28,11 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 41] = [
+pub(crate) const KEYS: [&str; 43] = [
     "listen",
     "admin_listen",
+    "grpc_listen",
+    "max_connection_age",
     "hub_listen",
     "storefront_listen",
     "tls_cert",
@@ -99,6 +102,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address of health and metrics.
     pub admin_listen: SocketAddr,
+    /// Address of the listener that serves gRPC alone.
+    pub grpc_listen: Option<SocketAddr>,
+    /// After this time a client of HTTP/2 is asked to connect again.
+    pub max_connection_age: ConnectionAge,
     /// Address of the listener that serves the hub's profile alone.
     pub hub_listen: Option<SocketAddr>,
     /// Address of the listener that serves the storefront's profile alone.
@@ -204,6 +211,8 @@ impl Default for Config {
         Self {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
+            grpc_listen: None,
+            max_connection_age: ConnectionAge::default(),
             hub_listen: None,
             storefront_listen: None,
             tls_cert: None,
@@ -258,6 +267,7 @@ impl Config {
         }
         self.access.check()?;
         self.check_profile_listeners()?;
+        self.check_grpc_listener()?;
         self.sink_options().map_err(at("sinks"))?;
         self.checkout_options().map_err(at("providers"))?;
         self.notifier_options().map_err(at("notifications"))?;

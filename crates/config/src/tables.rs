@@ -255,15 +255,20 @@ fn read_notifications(
         let Some(table) = item.as_table_like() else {
             return Err(format!("must be a table, [notifications.{member}]"));
         };
+        // An empty table is one that lacks what it needs.
         match member {
             "smtp" => {
+                settings.smtp.get_or_insert_default();
                 members(&mut inner, table, ("notifications.smtp", &SMTP_KEYS), place, |member, item| {
                     settings.set_smtp(member, &value_of(item))
                 })
             }
-            _ => members(&mut inner, table, ("notifications.push", &PUSH_KEYS), place, |member, item| {
-                settings.set_push(member, &value_of(item))
-            }),
+            _ => {
+                settings.push.get_or_insert_default();
+                members(&mut inner, table, ("notifications.push", &PUSH_KEYS), place, |member, item| {
+                    settings.set_push(member, &value_of(item))
+                });
+            }
         }
         Ok(())
     });

@@ -6,9 +6,11 @@ use crate::sample::data;
 use crate::smtp::{SmtpOptions, SmtpSender};
 use crate::templates::Templates;
 use std::path::PathBuf;
+use std::sync::Arc;
 use stockhold_api::encode;
 use stockhold_customers::{Contact, CustomerError, Customers};
 use stockhold_domain::{Event, Hold, Label, PaymentMethod};
+use stockhold_store::clock::Clock;
 
 /// What notifications are sent with.
 #[derive(Clone, Default)]
@@ -63,11 +65,15 @@ pub struct Notifier {
 
 impl Notifier {
     /// Reads the templates and keys. An error begins with the setting that it is about.
-    pub fn new(options: &NotifierOptions, customers: Customers) -> Result<Self, String> {
+    pub fn new(
+        options: &NotifierOptions,
+        customers: Customers,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, String> {
         let templates = Templates::load(options.template_dir.as_deref())
             .map_err(|error| format!("template_dir: {error}"))?;
         let smtp = options.smtp.as_ref().map(SmtpSender::new).transpose();
-        let push = options.push.as_ref().map(PushSender::new).transpose();
+        let push = options.push.as_ref().map(|push| PushSender::new(push, clock)).transpose();
         metrics::describe_counter!(
             "stockhold_notifications_total",
             "Notifications of buyers, by channel and result: sent, refused (not sent again) or failed (sent again)"

@@ -12,8 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 use stockhold_api::client::{Client, Raw};
+use stockhold_store::clock::Clock;
 use tokio::sync::Mutex;
 
 /// The address of the service.
@@ -23,7 +25,7 @@ const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
 /// How long the signed request for an access token is valid.
 const ASSERTION_SECONDS: u64 = 3_600;
 /// A token is renewed so long before its end.
-const RENEWED_BEFORE: Duration = Duration::from_mins(5);
+const RENEWED_BEFORE_SECONDS: u64 = 300;
 /// Longest time that a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -54,12 +56,14 @@ pub(crate) struct PushSender {
     client_email: String,
     token_uri: String,
     key: RsaKeyPair,
+    clock: Arc<dyn Clock>,
     token: Mutex<Option<AccessToken>>,
 }
 
 struct AccessToken {
     text: String,
-    ends_at: SystemTime,
+    /// In seconds since 1970.
+    ends_at: u64,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +74,7 @@ struct TokenAnswer {
 
 impl PushSender {
     /// Reads the key. It connects at the first message.
-    pub(crate) fn new(options: &PushOptions) -> Result<Self, String> {
+    pub(crate) fn new(options: &PushOptions, clock: Arc<dyn Clock>) -> Result<Self, String> {
         let file = &options.service_account_file;
         let wrong = |what: &str| format!("service_account_file: {}: {what}", file.display());
         let account = read_account(file).map_err(|error| wrong(&error))?;
@@ -92,6 +96,7 @@ impl PushSender {
             client_email: account.client_email,
             token_uri: account.token_uri,
             key,
+            clock,
             token: Mutex::new(None),
         })
     }
@@ -121,8 +126,8 @@ impl PushSender {
     /// The access token, a new one if the old one ends soon.
     async fn access_token(&self) -> Result<String, String> {
         let mut token = self.token.lock().await;
-        let now = SystemTime::now();
-        if let Some(token) = token.as_ref().filter(|token| token.ends_at > now + RENEWED_BEFORE) {
+        let now = u64::try_from(self.clock.now().millis() / 1_000).unwrap_or(0);
+        if let Some(token) = token.as_ref().filter(|token| token.ends_at > now + RENEWED_BEFORE_SECONDS) {
             return Ok(token.text.clone());
         }
         let assertion = self.assertion(now)?;
@@ -137,14 +142,13 @@ impl PushSender {
         }
         let read: TokenAnswer = serde_json::from_slice(&answer.body)
             .map_err(|_| "the answer of the token service of push is wrong".to_owned())?;
-        let ends_at = now + Duration::from_secs(read.expires_in);
+        let ends_at = now.saturating_add(read.expires_in);
         *token = Some(AccessToken { text: read.access_token.clone(), ends_at });
         Ok(read.access_token)
     }
 
     /// The signed request for an access token.
-    fn assertion(&self, now: SystemTime) -> Result<String, String> {
-        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    fn assertion(&self, now: u64) -> Result<String, String> {
         let header = json!({ "alg": "RS256", "typ": "JWT" });
         let claims = json!({
             "iss": self.client_email,

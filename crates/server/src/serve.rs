@@ -113,7 +113,7 @@ async fn start_and_run(
         Ok(sockets) => {
             let listener = listen(sockets.admin, config.admin_listen).map_err(failed)?;
             admin_task = Some(tokio::spawn(admin.clone().serve(listener)));
-            Ok((sockets.api, sockets.profiles))
+            Ok((sockets.api, sockets.profiles, sockets.grpc))
         }
         Err(error) => Err(error),
     };
@@ -127,7 +127,7 @@ async fn start_and_run(
         never = log_progress(&progress) => match never {},
     };
     let store = opened.insert(store);
-    let (api, profiles) = sockets.map_err(failed)?;
+    let (api, profiles, grpc) = sockets.map_err(failed)?;
     let key_table = start_access(config, &access, store, &clock).await?;
     let tls = tls.map(|(tls, files)| {
         let tls = Arc::new(tls);
@@ -137,7 +137,7 @@ async fn start_and_run(
     let keyring = config.keyring().map_err(failed)?;
     // A customer has to be read as it is now, and not as a replica has it.
     let customers = Customers::new(store.primary(), Arc::new(keyring));
-    let notifier = notifier(config, &customers).map_err(|error| exit::because(exit::USAGE, error))?;
+    let notifier = notifier(config, &customers, &clock).map_err(|error| exit::because(exit::USAGE, error))?;
     let relay = start_relay(config, store, &clock, notifier).map_err(failed)?;
     let checkout = start_checkout(config, store, &clock, &customers).map_err(failed)?;
     let http = Http::start(
@@ -151,6 +151,7 @@ async fn start_and_run(
             clock,
             access: Arc::clone(&access),
             rules,
+            max_connection_age: config.max_connection_age.duration(),
         },
         tls,
     )
@@ -160,7 +161,8 @@ async fn start_and_run(
     for (profile, socket, address) in profiles {
         listening.push((profile, listen(socket, address).map_err(failed)?));
     }
-    let listeners = Listeners::new(api, listening);
+    let grpc = grpc.map(|(socket, address)| listen(socket, address)).transpose().map_err(failed)?;
+    let listeners = Listeners::new(api, listening, grpc);
     admin.start_ended(store.clone(), http.gauges());
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store, &access);
@@ -196,11 +198,17 @@ async fn start_access(
         tracing::warn!(%error, "the API keys can't be read yet");
         tokio::time::sleep(KEYS_RETRY_PAUSE).await;
     }
-    if !access.authenticator.is_required() && !config.listen.ip().is_loopback() {
+    let addresses = [("listen", Some(config.listen)), ("grpc_listen", config.grpc_listen)];
+    let open = addresses.into_iter().find_map(|(key, address)| {
+        Some((
+            key,
+            address.filter(|address| !access.authenticator.is_required() && !address.ip().is_loopback())?,
+        ))
+    });
+    if let Some((key, address)) = open {
         let what = format!(
-            "listen {}: without credentials the API listens on loopback only, because everybody who reaches it may do \
+            "{key} {address}: without credentials the API listens on loopback only, because everybody who reaches it may do \
              anything; {}",
-            config.listen,
             credentials_hint()
         );
         return Err(exit::because(exit::USAGE, what));
@@ -209,9 +217,13 @@ async fn start_access(
 }
 
 /// What buyers are notified with, if they are.
-fn notifier(config: &Config, customers: &Customers) -> Result<Option<Notifier>, String> {
+fn notifier(
+    config: &Config,
+    customers: &Customers,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Notifier>, String> {
     let Some(options) = config.notifier_options()? else { return Ok(None) };
-    let notifier = Notifier::new(&options, customers.clone());
+    let notifier = Notifier::new(&options, customers.clone(), Arc::clone(clock));
     notifier.map(Some).map_err(|error| format!("notifications.{error}"))
 }
 
@@ -328,6 +340,8 @@ struct Sockets {
     admin: TcpSocket,
     /// Those that serve one profile alone.
     profiles: Vec<(Profile, TcpSocket, SocketAddr)>,
+    /// That which serves gRPC alone.
+    grpc: Option<(TcpSocket, SocketAddr)>,
 }
 
 impl Sockets {
@@ -341,7 +355,9 @@ impl Sockets {
                 profiles.push((profile, bind(address)?, address));
             }
         }
-        Ok(Self { api, admin, profiles })
+        let grpc =
+            config.grpc_listen.map(|address| Ok::<_, String>((bind(address)?, address))).transpose()?;
+        Ok(Self { api, admin, profiles, grpc })
     }
 }
 
@@ -399,6 +415,7 @@ fn log_start(config: &Config, store: &Backend, access: &Access) {
         docs = format!("{}://{}/docs", config.scheme(), config.listen),
         admin = %config.admin_listen,
         hub = config.hub_listen.map(|address| address.to_string()),
+        grpc = config.grpc_listen.map(|address| address.to_string()),
         storefront = config.storefront_listen.map(|address| address.to_string()),
         store = %config.store,
         data_dir = config.store.is_embedded().then(|| config.data_dir.display().to_string()),

@@ -30,19 +30,21 @@ fn arrows_go_one_way() {
     assert_eq!(own("embedded"), ["domain", "store"]);
     assert_eq!(own("sql"), ["domain", "store"]);
     assert_eq!(own("gate"), ["domain", "store"]);
-    assert_eq!(own("relay"), ["api", "domain", "service", "store"]);
+    assert_eq!(own("relay"), ["api", "domain", "notify", "service", "store"]);
     assert_eq!(own("sim"), ["domain", "embedded", "store"]);
     assert_eq!(own("service"), ["domain"]);
     assert_eq!(own("customers"), ["domain", "store"]);
     assert_eq!(own("api"), ["customers", "domain", "service", "store"]);
+    assert_eq!(own("grpc"), ["api"]);
+    assert_eq!(own("notify"), ["api", "customers", "domain", "store"]);
     assert_eq!(own("checkout"), ["api", "customers", "domain", "service", "store"]);
     assert_eq!(
         own("config"),
-        ["checkout", "customers", "domain", "embedded", "gate", "relay", "service", "sql"]
+        ["checkout", "customers", "domain", "embedded", "gate", "notify", "relay", "service", "sql"]
     );
     assert_eq!(
         own("cli"),
-        ["api", "checkout", "config", "domain", "embedded", "service", "sim", "sql", "store"]
+        ["api", "checkout", "config", "domain", "embedded", "notify", "service", "sim", "sql", "store"]
     );
     assert_eq!(
         own("server"),
@@ -55,6 +57,8 @@ fn arrows_go_one_way() {
             "domain",
             "embedded",
             "gate",
+            "grpc",
+            "notify",
             "relay",
             "service",
             "sql",

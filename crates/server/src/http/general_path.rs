@@ -157,7 +157,7 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: Peer, request: Request<Inc
 }
 
 /// The caller's address, behind trusted proxies.
-fn client_address(worker: &Worker, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+pub(super) fn client_address(worker: &Worker, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let proxies = &worker.access.proxies;
     match proxies.header_of(peer) {
         Some(header) => {

@@ -4,6 +4,7 @@
 //! connection does. Everything that a connection may take has a limit here.
 
 use super::general_path::{GeneralReply, answer, bytes, head};
+use super::grpc::{self, Messages};
 use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
 use super::listeners::Peer;
 use super::stream::EventStream;
@@ -52,11 +53,13 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
     mut stop: watch::Receiver<bool>,
 ) {
     let state = Rc::new(ConnectionState::new());
+    // Streams end with their connection: when the server stops, and when the connection is old.
+    let (ending, ends) = watch::channel(false);
     let service = service_fn(|request| {
-        let (worker, unsent) = (Rc::clone(&worker), state.unsent.clone());
-        Box::pin(async move { Ok::<_, Infallible>(respond(&worker, &unsent, peer, request).await) })
+        let (worker, unsent, ends) = (Rc::clone(&worker), state.unsent.clone(), ends.clone());
+        Box::pin(async move { Ok::<_, Infallible>(respond(&worker, &unsent, peer, ends, request).await) })
     });
-    let executor = StreamExecutor { state: Rc::clone(&state), stop: stop.clone() };
+    let executor = StreamExecutor { state: Rc::clone(&state), stop: ends.clone() };
     let connection = http2::Builder::new(executor)
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
@@ -72,11 +75,13 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
         ended = connection.as_mut() => Some(ended),
         () = state.overdue() => return,
         () = state.idle() => None,
+        () = sleep(connection_age(&worker)) => None,
         _ = stop.wait_for(|stop| *stop) => None,
     };
     let ended = match ended {
         Some(ended) => ended,
         None => {
+            ending.send_replace(true);
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = connection.as_mut() => ended,
@@ -90,12 +95,28 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
     }
 }
 
+/// After how long a client is asked to connect again: up to half as long again as the setting, so that connections that began
+/// together do not end together.
+fn connection_age(worker: &Worker) -> Duration {
+    let age = worker.max_connection_age;
+    let share = u32::try_from(worker.ids.borrow_mut().random() >> 96).unwrap_or_default();
+    age + (age / 2).mul_f64(f64::from(share) / f64::from(u32::MAX))
+}
+
 async fn respond(
     worker: &Rc<Worker>,
     unsent: &Unsent,
     peer: Peer,
+    ends: watch::Receiver<bool>,
     request: Request<Incoming>,
 ) -> Response<Http2Body> {
+    // A listener of a profile serves nothing else.
+    if peer.listener.is_none() && grpc::is_call(request.headers()) {
+        return Box::pin(grpc::respond(worker, unsent, peer, ends, request)).await;
+    }
+    if peer.is_grpc {
+        return grpc::not_a_call().map(|()| Http2Body::Whole(None));
+    }
     let method = request.method().clone();
     let GeneralReply { mut reply, request_id, .. } = answer(worker, peer, request).await;
     let budget = reply.budget.take();
@@ -236,20 +257,29 @@ impl EventsSent {
     }
 }
 
+/// What is not sent of the stream whose task this is. From now on the stream ends alone if its client reads nothing for too long.
+pub(super) fn unsent_of_stream() -> Unsent {
+    let unsent = EVENTS_SENT.try_with(|sent| {
+        sent.begun.notify_one();
+        sent.unsent.clone()
+    });
+    unsent.unwrap_or_default()
+}
+
 /// The body of a response.
-enum Http2Body {
+pub(super) enum Http2Body {
     Whole(Option<Bytes>),
     Stream(Box<EventStream>, Unsent),
+    /// The answer of a call of gRPC.
+    Messages(Messages),
+    /// The answer of a service of tonic.
+    Tonic(tonic::body::Body),
 }
 
 impl Http2Body {
     /// An event stream of the stream whose task this is.
     fn stream(events: Box<EventStream>) -> Self {
-        let unsent = EVENTS_SENT.try_with(|sent| {
-            sent.begun.notify_one();
-            sent.unsent.clone()
-        });
-        Self::Stream(events, unsent.unwrap_or_default())
+        Self::Stream(events, unsent_of_stream())
     }
 }
 
@@ -267,18 +297,28 @@ impl Body for Http2Body {
                 Some(Ok(frame)) => frame.into_data().ok().map(|piece| unsent.track(piece, None)),
                 None => None,
             },
+            Self::Messages(messages) => return Pin::new(messages).poll_frame(context),
+            Self::Tonic(body) => {
+                // An error ends the stream without a status, which a client reports.
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                return Poll::Ready(frame.and_then(Result::ok).map(Ok));
+            }
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        match self {
+            Self::Whole(body) => body.is_none(),
+            Self::Tonic(body) => body.is_end_stream(),
+            Self::Stream(..) | Self::Messages(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
-            Self::Stream(..) => SizeHint::default(),
+            Self::Stream(..) | Self::Messages(_) | Self::Tonic(_) => SizeHint::default(),
         }
     }
 }

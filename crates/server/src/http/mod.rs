@@ -30,6 +30,7 @@ mod document;
 mod event_pages;
 mod event_tailer;
 mod gate_routes;
+mod grpc;
 mod keys;
 mod limit_routes;
 mod lists;
@@ -127,6 +128,8 @@ pub(crate) struct Services {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) access: Arc<Access>,
     pub(crate) rules: Arc<HoldLimits>,
+    /// After this time a client of HTTP/2 is asked to connect again.
+    pub(crate) max_connection_age: Duration,
 }
 
 /// The state that all workers share.
@@ -282,11 +285,13 @@ async fn work(
         clock: shared.services.clock,
         access: shared.services.access,
         rules: shared.services.rules,
+        max_connection_age: shared.services.max_connection_age,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
         stop: shared.stop.clone(),
         under_way,
         streams: shared.streams,
+        health_watches: Arc::default(),
         memory: shared.memory,
         tailer,
         creators: restrict::Creators::default(),
@@ -332,6 +337,12 @@ async fn serve_connection(
     if let Some(tls) = tls {
         // Boxed, so that plain connections are not larger for it.
         return Box::pin(tls::serve_connection(worker, stream, peer, stop, slow, tls)).await;
+    }
+    if peer.is_grpc {
+        let busy = CountGuard::new(&slow);
+        Box::pin(http2_path::serve_connection(worker, stream, peer, stop)).await;
+        drop(busy);
+        return;
     }
     match fast_path::serve_connection(&worker, stream, peer).await {
         fast_path::FastPathEnd::Closed => {}

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn bytes_that_are_nearly_right() {
         fn parse(bytes: &[u8]) {
-            let peer = Peer { address: [127, 0, 0, 1].into(), listener: None };
+            let peer = Peer { address: [127, 0, 0, 1].into(), listener: None, is_grpc: false };
             let Ok(plain) = PlainRequest::find(bytes, None) else { return };
             let head = bytes.get(..plain.head).expect("a head within the bytes");
             // Empty lines may come before a request.

@@ -41,6 +41,8 @@ const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The same in microseconds.
 const CREDENTIAL_CHECK_MICROS: i64 = 1_000_000;
 const _: () = assert!(CREDENTIAL_CHECK_INTERVAL.as_micros() == CREDENTIAL_CHECK_MICROS as u128);
+/// The comment before the end of a stream whose credential is not valid any more.
+pub(super) const CREDENTIAL_ENDED: &[u8] = b": the credential has ended\n\n";
 /// Time after which a client should reconnect, in milliseconds.
 const RETRY_MILLIS: u32 = 1_000;
 
@@ -107,7 +109,7 @@ async fn feed(worker: Rc<Worker>, subscriber: Subscriber, after: u64, pieces: mp
         () = sent => {}
         () = pieces.closed() => {}
         () = subscriber.credential_ends(&worker) => {
-            let _ = pieces.try_send(Bytes::from_static(b": the credential has ended\n\n"));
+            let _ = pieces.try_send(Bytes::from_static(CREDENTIAL_ENDED));
         }
         _ = stop.wait_for(|stop| *stop) => {
             // A client that reads gets a comment. It reconnects by itself in any case.

@@ -58,6 +58,8 @@ pub(super) struct Worker {
     pub(super) access: Arc<Access>,
     /// How long holds may last.
     pub(super) rules: Arc<HoldLimits>,
+    /// After this time a client of HTTP/2 is asked to connect again.
+    pub(super) max_connection_age: Duration,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
     /// Becomes true when open connections have to end.
@@ -66,6 +68,8 @@ pub(super) struct Worker {
     pub(super) under_way: Arc<AtomicUsize>,
     /// Event streams of all workers.
     pub(super) streams: Arc<AtomicUsize>,
+    /// Watches of health, of this worker.
+    pub(super) health_watches: Arc<AtomicUsize>,
     pub(super) memory: MemoryBudget,
     pub(super) tailer: Rc<EventTailer>,
     pub(super) creators: Creators,
@@ -128,10 +132,38 @@ impl Worker {
         request_id: &RequestId,
         begun: Monotonic,
     ) -> Reply {
+        self.answer_caller(head, found, body, request_id, begun, None).await
+    }
+
+    /// Answers one request of a caller that is known already, or else is found by its credential.
+    pub(super) async fn answer_caller<B: AsRef<[u8]>>(
+        self: &Rc<Self>,
+        head: &RequestHead<'_>,
+        found: Result<Route<'_>, RouteError>,
+        body: impl Future<Output = Result<B, Problem>>,
+        request_id: &RequestId,
+        begun: Monotonic,
+        known: Option<Arc<Caller>>,
+    ) -> Reply {
         let rate = Cell::default();
-        let served = std::pin::pin!(self.authorize_and_serve(head, found, body, request_id, &rate));
+        let served = self.authorize_and_serve(head, found, body, request_id, &rate, known);
+        let served = std::pin::pin!(served);
         let handled = or_panicked(served).await.unwrap_or_else(|| Err(RequestError::internal("a panic")));
-        let mut reply = match handled.and_then(|reply| self.with_budget(head, reply)) {
+        let handled = handled.and_then(|reply| self.with_budget(head, reply));
+        self.finish(head, found, handled, request_id, begun, &rate)
+    }
+
+    /// The reply to a request that was handled: errors become problems, and what every reply has is added.
+    pub(super) fn finish(
+        &self,
+        head: &RequestHead<'_>,
+        found: Result<Route<'_>, RouteError>,
+        handled: HandlerResult,
+        request_id: &RequestId,
+        begun: Monotonic,
+        rate: &Cell<Option<RateVerdict>>,
+    ) -> Reply {
+        let mut reply = match handled {
             Ok(reply) => reply,
             Err(error) => {
                 error.log(head, found.ok(), request_id);
@@ -156,17 +188,19 @@ impl Worker {
         body: impl Future<Output = Result<B, Problem>>,
         request_id: &RequestId,
         rate: &Cell<Option<RateVerdict>>,
+        known: Option<Arc<Caller>>,
     ) -> HandlerResult {
         if head.is_preflight
             && let Some(reply) = self.preflight(head)
         {
             return Ok(reply);
         }
-        let caller = match found {
-            Ok(route) if route.id.spec().scope == RequiredScope::Open => {
+        let caller = match (known, found) {
+            (Some(caller), _) => caller,
+            (None, Ok(route)) if route.id.spec().scope == RequiredScope::Open => {
                 self.access.authenticator.anonymous()
             }
-            _ => self.authenticate(head).await?,
+            (None, _) => self.authenticate(head).await?,
         };
         let context = RequestContext { head, request_id, caller: &caller, rate };
         self.take_token(context).await?;

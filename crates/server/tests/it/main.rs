@@ -14,6 +14,7 @@ mod databases;
 mod demo;
 mod doctor;
 mod export;
+mod grpc;
 mod import;
 mod import_terms;
 mod integrations;

@@ -158,6 +158,11 @@ impl Server {
         self.wait_until_ready();
     }
 
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports[0])
     }

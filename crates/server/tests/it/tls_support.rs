@@ -75,6 +75,11 @@ impl TlsServer {
 
     /// One that asks clients for certificates of this authority.
     pub(crate) fn with(clients: Option<&Authority>) -> Self {
+        Self::with_flags(clients, &[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn with_flags(clients: Option<&Authority>, more: &[String]) -> Self {
         let (files, authority) = (TempDir::new().unwrap(), Authority::new());
         let pair = authority.issue();
         let put = |name: &str, text: &str| std::fs::write(files.path().join(name), text).unwrap();
@@ -87,6 +92,7 @@ impl TlsServer {
             put("clients.pem", &clients.pem);
             flags.push(flag("--tls-client-ca", "clients.pem"));
         }
+        flags.extend_from_slice(more);
         let flags = flags.iter().map(String::as_str).collect::<Vec<_>>();
         Self { server: Server::with(&flags), authority, pair, files }
     }
@@ -140,7 +146,16 @@ impl TlsServer {
     }
 
     pub(crate) async fn handshake(&self, config: &Arc<ClientConfig>) -> io::Result<TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(self.server.address()).await?;
+        self.handshake_at(self.server.address(), config).await
+    }
+
+    /// A handshake with one of its listeners.
+    pub(crate) async fn handshake_at(
+        &self,
+        address: std::net::SocketAddr,
+        config: &Arc<ClientConfig>,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(address).await?;
         let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
         TlsConnector::from(Arc::clone(config)).connect(name, stream).await
     }

@@ -97,7 +97,7 @@ pub(super) async fn serve_connection(
         Err(error) => return failed(&error.to_string()),
     };
     let busy = CountGuard::new(&slow);
-    if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
+    if peer.is_grpc || stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
         Box::pin(http2_path::serve_connection(worker, stream, peer, stop)).await;
     } else {
         Box::pin(general_path::serve_connection(worker, Vec::new(), stream, peer, stop)).await;

@@ -27,6 +27,11 @@ fn an_address_that_others_reach_needs_credentials_and_tls() {
     assert!(text.contains("tls_cert") && text.contains("plain_http"), "{text}");
     let text = refused(dir.path(), &format!("{everywhere}plain_http = true\n"), &[]);
     assert!(text.contains("without credentials") && text.contains("STOCKHOLD_ROOT_KEY"), "{text}");
+    let grpc = "grpc_listen = \"0.0.0.0:0\"\n";
+    let text = refused(dir.path(), grpc, &[("STOCKHOLD_ROOT_KEY", ROOT)]);
+    assert!(text.contains("grpc_listen") && text.contains("tls_cert"), "{text}");
+    let text = refused(dir.path(), &format!("{grpc}plain_http = true\n"), &[]);
+    assert!(text.contains("grpc_listen") && text.contains("without credentials"), "{text}");
     let text = refused(dir.path(), everywhere, &[("STOCKHOLD_ROOT_KEY", ROOT)]);
     assert!(text.contains("tls_cert"), "{text}");
 }

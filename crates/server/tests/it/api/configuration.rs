@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 40] = [
+const KEYS: [&str; 43] = [
     "listen",
     "admin_listen",
+    "grpc_listen",
+    "max_connection_age",
     "hub_listen",
     "storefront_listen",
     "tls_cert",
@@ -17,6 +19,7 @@ const KEYS: [&str; 40] = [
     "providers",
     "checkout",
     "customers",
+    "notifications",
     "store",
     "replica",
     "gate",

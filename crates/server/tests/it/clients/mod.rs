@@ -1,6 +1,8 @@
 //! Clients, against a running server.
 
 mod curl;
+mod grpc;
+mod grpc_proxy;
 mod proxy;
 mod python;
 mod rust;

@@ -3,7 +3,7 @@
 use super::repository;
 use serde_json::{Map, Value, json};
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use stockhold_store::ids::IdSource;
 
 /// What came of a step: the answer, or the status and the problem of a refusal.
 pub(super) type Outcome = Result<Value, Value>;
@@ -18,8 +18,8 @@ impl Run {
     pub(super) fn new() -> Self {
         let text = fs::read_to_string(repository("clients").join("scenarios.yaml")).unwrap();
         let mut file: Value = serde_saphyr::from_str(&text).unwrap();
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let known = Map::from_iter([("run".to_owned(), json!(format!("run-{}", since.as_nanos())))]);
+        let run = format!("run-{:032x}", IdSource::from_system().unwrap().random());
+        let known = Map::from_iter([("run".to_owned(), json!(run))]);
         Self { scenarios: serde_json::from_value(file["scenarios"].take()).unwrap(), known }
     }
 

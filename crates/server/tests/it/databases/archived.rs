@@ -2,8 +2,10 @@
 
 use super::Database;
 use super::used::verify;
+use crate::grpc::block_on;
+use crate::grpc::caller::Caller;
 use crate::replay;
-use crate::support::{Server, said, stockhold, text};
+use crate::support::{Server, free_port, said, stockhold, text};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -81,7 +83,8 @@ fn old_sales(url: &str, clock: &str) {
 pub(super) fn what_is_old_leaves_by_command_and_readers_are_told<D: Database>(database: &mut D) {
     let url = database.url();
     old_sales(&url, D::TWO_DAYS_AGO);
-    let server = Server::over(&url);
+    let grpc = format!("127.0.0.1:{}", free_port());
+    let server = Server::over_with(&url, &[("STOCKHOLD_GRPC_LISTEN", &grpc)]);
     let events = verify(&server, &url)["events"].as_u64().unwrap();
     assert_eq!(events, 9);
     let (_, shown) = get(&server, "/v1/events");
@@ -120,6 +123,9 @@ pub(super) fn what_is_old_leaves_by_command_and_readers_are_told<D: Database>(da
         assert_eq!((status, &problem["reason"]), (400, &"position_out_of_range".into()), "{path}: {problem}");
         assert_eq!(problem["archived_through"], events, "{problem}");
     }
+    let after = serde_json::json!({ "after": 1 });
+    let refused = block_on(async { Caller::new(&grpc).watch("WatchEvents", after).await.unwrap_err() });
+    assert_eq!(refused.code(), tonic::Code::OutOfRange, "{refused:?}");
     let (status, page) = get(&server, &format!("/v1/events?after={events}&limit=1"));
     assert_eq!((status, &page["data"][0]["position"]), (200, &(events + 1).into()), "{page}");
     let gone = sold[0]["reservation_id"].as_str().unwrap();

@@ -1,0 +1,234 @@
+//! gRPC over HTTP/2. Each method is a twin of a route: its request becomes the request of the route, which is answered as all
+//! others are, with the same checks of the caller, and the answer becomes a message. Nothing here decides what a caller may do.
+
+mod body;
+mod commands;
+mod deadline;
+mod health;
+mod messages;
+mod reflection;
+mod unary;
+mod watch;
+
+pub(super) use messages::Messages;
+
+use super::general_path::client_address;
+use super::http2_path::Http2Body;
+use super::listeners::Peer;
+use super::reply::Reply;
+use super::request_error::RequestError;
+use super::request_head::RequestHead;
+use super::route::{Route, RouteError};
+use super::unsent::Unsent;
+use super::worker::{RequestContext, Worker};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+use stockhold_api::problem::Problem;
+use stockhold_domain::RequestId;
+use stockhold_grpc::{HttpRequest, Kind, Method, Status, code, of_problem, plain};
+use stockhold_service::Caller;
+use tokio::sync::watch as signal;
+
+const CONTENT: &str = "application/grpc";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// The metadata that a call may have. All else that HTTP reads from headers is a field of the message.
+const METADATA: [&str; 5] = ["authorization", "idempotency-key", "x-request-id", "traceparent", "origin"];
+/// Headers of an answer that are metadata too.
+const ANSWER_METADATA: [&str; 3] = ["ratelimit", "ratelimit-policy", "retry-after"];
+
+/// Whether a request is a call.
+pub(super) fn is_call(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let Some(rest) = kind.strip_prefix(CONTENT.as_bytes()) else { return false };
+    matches!(rest.first(), None | Some(b'+' | b';'))
+}
+
+/// The answer to a request that is none, on the listener of gRPC.
+pub(super) fn not_a_call() -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
+
+/// What a call works with.
+struct Call {
+    worker: Rc<Worker>,
+    /// The answers of the connection, except streams.
+    unsent: Unsent,
+    /// Becomes true when the connection has to end.
+    ends: signal::Receiver<bool>,
+    head: OwnedHead,
+    request_id: RequestId,
+    begun: Instant,
+}
+
+/// Answers a call.
+pub(super) async fn respond(
+    worker: &Rc<Worker>,
+    unsent: &Unsent,
+    peer: Peer,
+    ends: signal::Receiver<bool>,
+    request: Request<Incoming>,
+) -> Response<Http2Body> {
+    let head = OwnedHead::new(worker, peer, request.uri().path(), request.headers().clone());
+    let request_id = worker.name(&head.borrow());
+    let (worker, unsent) = (Rc::clone(worker), unsent.clone());
+    let call = Call { worker, unsent, ends, request_id, begun: Instant::now(), head };
+    if call.head.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
+        return call
+            .refused(&plain(code::UNIMPLEMENTED, "Messages can't be compressed: send them as they are."));
+    }
+    if reflection::is_for(&call.head.path) || health::is_for(&call.head.path) {
+        if let Err(refused) = call.take_anonymous_token().await {
+            return refused;
+        }
+        if reflection::is_for(&call.head.path) {
+            return reflection::respond(request).await;
+        }
+        return health::respond(call, request.into_body()).await;
+    }
+    let body = request.into_body();
+    let Some(method) = Method::find(&call.head.path) else {
+        let nothing = std::future::ready(Ok(Vec::new()));
+        let head = call.head.borrow();
+        let unknown = Err(RouteError::UnknownPath);
+        let reply = call.worker.answer(&head, unknown, nothing, &call.request_id, call.begun).await;
+        return call.problem(&reply);
+    };
+    let caller = match call.worker.authenticate(&call.head.borrow()).await {
+        Ok(caller) => caller,
+        Err(error) => return call.problem(&call.refusal(Some(method), error)),
+    };
+    match method.kind {
+        Kind::Unary => unary::respond(call, method, caller, body).await,
+        Kind::Commands => commands::respond(call, method, &caller, body).await,
+        Kind::Events => watch::respond(call, method, caller, body).await,
+    }
+}
+
+impl Call {
+    /// Answers the request of a route for a caller who is known.
+    async fn answer(&self, method: &Method, request: &HttpRequest, caller: Option<Arc<Caller>>) -> Reply {
+        let mut head = self.head.borrow();
+        head.method = method.route.spec().method.name();
+        head.path = &request.path;
+        head.query = request.query.as_deref();
+        if let Some(if_match) = &request.if_match {
+            head.header("if-match", if_match.as_bytes());
+        }
+        if request.create_only {
+            head.header("if-none-match", b"*");
+        }
+        if let Some(key) = &request.idempotency_key {
+            head.header("idempotency-key", key.as_bytes());
+        }
+        head.now = self.worker.clock.now();
+        let [first, second] = &request.parameters;
+        let route = Route { id: method.route, parameters: [first, second] };
+        let body = std::future::ready(Ok::<_, Problem>(request.body.as_slice()));
+        self.worker.answer_caller(&head, Ok(route), body, &self.request_id, self.begun, caller).await
+    }
+
+    /// The reply to a call that is refused before its route is asked.
+    fn refusal(&self, method: Option<&Method>, error: RequestError) -> Reply {
+        let route = method.map(|method| Route { id: method.route, parameters: ["", ""] });
+        let (found, head) = (route.ok_or(RouteError::UnknownPath), self.head.borrow());
+        self.worker.finish(&head, found, Err(error), &self.request_id, self.begun, &Cell::default())
+    }
+
+    /// Counts a call that needs no credential against the rate limit of its address.
+    async fn take_anonymous_token(&self) -> Result<(), Response<Http2Body>> {
+        let (head, caller) = (self.head.borrow(), self.worker.access.authenticator.anonymous());
+        let (request_id, rate) = (&self.request_id, &Cell::default());
+        let context = RequestContext { head: &head, request_id, caller: &caller, rate };
+        let taken = self.worker.take_token(context).await;
+        taken.map_err(|error| self.problem(&self.refusal(None, error)))
+    }
+
+    /// The answer with the status of a problem.
+    fn problem(&self, reply: &Reply) -> Response<Http2Body> {
+        let mut response = self.refused(&status_of(reply));
+        add_metadata(&mut response, reply);
+        response
+    }
+
+    /// The answer with a status and without a message.
+    fn refused(&self, status: &Status) -> Response<Http2Body> {
+        let mut response = self.response(Http2Body::Whole(None));
+        response.headers_mut().extend(trailers(status));
+        response
+    }
+
+    /// An answer whose status is in its body.
+    fn response(&self, body: Http2Body) -> Response<Http2Body> {
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(CONTENT));
+        if let Ok(id) = HeaderValue::try_from(self.request_id.to_string()) {
+            headers.insert(REQUEST_ID, id);
+        }
+        response
+    }
+}
+
+/// The status of a reply that is a problem.
+fn status_of(reply: &Reply) -> Status {
+    let retry_after = reply.headers.iter().find(|(name, _)| *name == "retry-after");
+    of_problem(&reply.body, retry_after.and_then(|(_, seconds)| seconds.parse().ok()))
+}
+
+fn add_metadata(response: &mut Response<Http2Body>, reply: &Reply) {
+    let headers = response.headers_mut();
+    if reply.replayed {
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    for (name, value) in reply.headers.iter().filter(|(name, _)| ANSWER_METADATA.contains(name)) {
+        if let Ok(value) = HeaderValue::try_from(&**value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}
+
+/// The trailers of a status.
+fn trailers(status: &Status) -> HeaderMap {
+    let code = tonic::Code::from_i32(status.code);
+    let details = bytes::Bytes::copy_from_slice(&status.details);
+    let mut headers = HeaderMap::new();
+    // It fails for a message or details that no header can have, and both are escaped.
+    let _ = tonic::Status::with_details(code, status.message.as_str(), details).add_header(&mut headers);
+    headers
+}
+
+/// The head of a call.
+struct OwnedHead {
+    path: String,
+    headers: HeaderMap,
+    head: RequestHead<'static>,
+}
+
+impl OwnedHead {
+    fn new(worker: &Worker, peer: Peer, path: &str, headers: HeaderMap) -> Self {
+        let head = RequestHead {
+            method: "POST",
+            is_multiplexed: true,
+            now: worker.clock.now(),
+            client: Some(client_address(worker, peer.address, &headers)),
+            ..RequestHead::default()
+        };
+        Self { path: path.to_owned(), headers, head }
+    }
+
+    fn borrow(&self) -> RequestHead<'_> {
+        let mut head = RequestHead { path: &self.path, ..self.head.clone() };
+        for (name, value) in self.headers.iter().filter(|(name, _)| METADATA.contains(&name.as_str())) {
+            head.header(name.as_str(), value.as_bytes());
+        }
+        head
+    }
+}
