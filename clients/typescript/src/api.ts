@@ -3235,6 +3235,8 @@ export interface components {
              * @description What was given back. In the smallest unit of the currency.
              */
             refunded_amount?: number;
+            /** @description Whether the buyer is notified. Absent if not. */
+            notify?: boolean;
             /** @description The code of the latest failure. */
             error?: string;
             next_action?: components["schemas"]["NextAction"];
@@ -5434,6 +5436,8 @@ export interface components {
              * @enum {string}
              */
             on_decline?: "release" | "keep";
+            /** @description Whether the buyer is notified by mail and push of what becomes of the order, if the server is configured for it. The reservation needs a `customer_id`. Default: false. */
+            notify?: boolean;
             /**
              * Format: int32
              * @description The length of the payment window from now, in seconds, cut to what `max_payment_seconds` leaves. Default: 900.
@@ -5465,6 +5469,8 @@ export interface components {
              * @enum {string}
              */
             on_decline?: "release" | "keep";
+            /** @description Whether the buyer is notified by mail and push of what becomes of the order, if the server is configured for it. The reservation needs a `customer_id`. Default: false. */
+            notify?: boolean;
             /**
              * Format: int32
              * @description The length of the payment window from now, in seconds, cut to what `max_payment_seconds` leaves. Default: 900.

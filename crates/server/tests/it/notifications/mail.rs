@@ -25,10 +25,10 @@ fn buyers_are_told_in_their_language_what_becomes_of_their_orders() {
     let text = sent["text"].as_str().unwrap();
     assert!(text.contains("2 x tea  20.00 EUR") && text.contains("Summe: 20.00 EUR"), "{text}");
     // The id is that of the event, so a repetition has the same one.
-    let events = call(&server.url(), "GET", &format!("/v1/events?reservation_id={id}"), None, &[]).1;
+    let events = call(&server.url(), "GET", "/v1/events?after=0", None, &[]).1;
     let confirmed =
         events["data"].as_array().unwrap().iter().find(|one| one["type"] == "reservation.confirmed");
-    let event_id = confirmed.unwrap()["event_id"].as_str().unwrap();
+    let event_id = confirmed.unwrap()["id"].as_str().unwrap();
     assert_eq!(sent["message-id"], format!("<{event_id}@shop.example>"));
 
     let refund = json!({ "reason": "late", "amount": 500 });
