@@ -261,7 +261,7 @@ fn read_notifications(
                 settings.smtp.get_or_insert_default();
                 members(&mut inner, table, ("notifications.smtp", &SMTP_KEYS), place, |member, item| {
                     settings.set_smtp(member, &value_of(item))
-                })
+                });
             }
             _ => {
                 settings.push.get_or_insert_default();
