@@ -21,7 +21,7 @@ pub struct NotificationSettings {
     /// The directory of templates that replace the built-in ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_dir: Option<PathBuf>,
-    /// Whether buyers are told that a reservation has expired.
+    /// Whether buyers are notified that a reservation has expired.
     pub expiry: bool,
     /// How mail is sent.
     #[serde(skip_serializing_if = "Option::is_none")]

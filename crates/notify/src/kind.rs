@@ -1,11 +1,11 @@
-//! What buyers are told, and which events tell it.
+//! What buyers are notified, and which events tell it.
 
 use stockhold_domain::{ChargeState, Event, Hold, HoldChange, Status, Transition};
 
-/// The reason of the release that a declined payment causes. The buyer is told of the payment alone.
+/// The reason of the release that a declined payment causes. The buyer is notified of the payment alone.
 const RELEASED_BY_DECLINE: &str = "payment_failed";
 
-/// What a buyer is told.
+/// What a buyer is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NotificationKind {
     /// The units are sold, and the payment is authorized or taken.
@@ -54,7 +54,7 @@ impl NotificationKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What the buyer is told because of an event, with the reservation as it was then. `None` if nothing: the checkout did not ask for
+    /// What the buyer is notified because of an event, with the reservation as it was then. `None` if nothing: the checkout did not ask for
     /// it, or the event changes nothing for the buyer.
     pub fn of(event: &Event) -> Option<(Self, &Hold)> {
         let Transition::Hold { change, hold, .. } = &event.transition else { return None };

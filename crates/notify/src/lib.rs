@@ -2,8 +2,8 @@
 //!
 //! A notification is made from one event of a reservation whose checkout asked for it ([`NotificationKind::of`]). The text is a template
 //! in the buyer's language (`templates`), and the address is among the
-//! encrypted data of the customer (`stockhold_customers`). Whoever delivers the feed calls [`Notifier::notify`]
-//! for each event, and again for an event that failed, so a buyer is told at least once. Every repetition has the same id.
+//! encrypted data of the customer (`stockhold_customers`). The relay calls [`Notifier::notify`]
+//! for each event, and again for an event that failed, so a buyer is notified at least once. Every repetition has the same id.
 //!
 //! What must never happen: an address or a secret in a log or an error; one message that can't be sent holds back all others.
 //!
@@ -16,6 +16,7 @@ mod push;
 mod sample;
 mod smtp;
 mod templates;
+mod verdict;
 
 pub use kind::NotificationKind;
 pub use notifier::{Channel, Notifier, NotifierOptions};

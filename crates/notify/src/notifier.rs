@@ -5,6 +5,7 @@ use crate::push::{PushOptions, PushSender};
 use crate::sample::data;
 use crate::smtp::{SmtpOptions, SmtpSender};
 use crate::templates::Templates;
+use crate::verdict::Verdict;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stockhold_api::encode;
@@ -17,23 +18,12 @@ use stockhold_store::clock::Clock;
 pub struct NotifierOptions {
     /// The directory of the operator's templates.
     pub template_dir: Option<PathBuf>,
-    /// Whether buyers are told that a reservation has expired.
+    /// Whether buyers are notified that a reservation has expired.
     pub expiry: bool,
     /// How mail is sent, if it is.
     pub smtp: Option<SmtpOptions>,
     /// How push messages are sent, if they are.
     pub push: Option<PushOptions>,
-}
-
-/// What became of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The other system has taken it.
-    Sent,
-    /// The other system refuses it for good. Why, without an address.
-    Refused(String),
-    /// It has to be sent again. Why, without an address.
-    Later(String),
 }
 
 /// A way to a buyer.

@@ -2,8 +2,8 @@
 //!
 //! <https://firebase.google.com/docs/cloud-messaging/send/v1-api> and <https://developers.google.com/identity/protocols/oauth2/service-account>.
 
-use crate::notifier::Verdict;
 use crate::templates::RenderedText;
+use crate::verdict::Verdict;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;

@@ -1,7 +1,7 @@
 //! Mail, over SMTP.
 
-use crate::notifier::Verdict;
 use crate::templates::RenderedText;
+use crate::verdict::Verdict;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::Error as SmtpError;

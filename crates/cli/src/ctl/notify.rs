@@ -1,4 +1,4 @@
-//! `stockhold ctl notify`: what buyers are told. It asks no server.
+//! `stockhold ctl notify`: what buyers are notified. It asks no server.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
