@@ -4757,7 +4757,7 @@ export interface components {
              * @description What it is.
              * @enum {string}
              */
-            kind: "file" | "nats" | "rabbitmq" | "redis";
+            kind: "file" | "nats" | "rabbitmq" | "kafka" | "clickhouse" | "redis" | "notifications";
             /**
              * @description `running`; `retrying`: the last delivery failed; `blocked`: it refuses an event for good; `standby`: no instance serves it.
              * @enum {string}

@@ -49,7 +49,13 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 "A system that events are delivered to.",
                 vec![
                     always("name", label("Its name in the configuration.")),
-                    always("kind", word(&["file", "nats", "rabbitmq", "redis"], "What it is.")),
+                    always(
+                        "kind",
+                        word(
+                            &["file", "nats", "rabbitmq", "kafka", "clickhouse", "redis", "notifications"],
+                            "What it is.",
+                        ),
+                    ),
                     always(
                         "state",
                         word(
