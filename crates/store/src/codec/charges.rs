@@ -133,18 +133,17 @@ pub(super) fn charge(reader: &mut Reader<'_>) -> Read<Charge> {
             REFUSALS => charge.refusals = reader.positive_u32()?,
             ERROR => charge.error = Some(reader.label()?),
             DUE_AT => charge.due_at = Some(reader.instant()?),
-            REACQUIRES => {
-                // One value only: a changed byte must not read as the same charge.
-                charge.reacquires = reader.flag()?;
-                if !charge.reacquires {
-                    return Err(reader.bad("field"));
-                }
-            }
+            REACQUIRES => charge.reacquires = set_flag(reader)?,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
     Ok(charge)
+}
+
+/// A field that is there only when it is true. It has one value only: a changed byte must not read as the same charge.
+fn set_flag(reader: &mut Reader<'_>) -> Read<bool> {
+    if reader.flag()? { Ok(true) } else { Err(reader.bad("field")) }
 }
 
 fn refunds(reader: &mut Reader<'_>) -> Read<Vec<PendingRefund>> {
@@ -252,10 +251,7 @@ fn checkout_terms(reader: &mut Reader<'_>) -> Read<CheckoutTerms> {
                 };
                 terms.extra = (0..count).map(|_| extra(reader)).collect::<Read<_>>()?;
             }
-            NOTIFY => {
-                terms.notify = true;
-                reader.positive()?;
-            }
+            NOTIFY => terms.notify = set_flag(reader)?,
             _ => return Ok(false),
         }
         Ok(true)
