@@ -98,3 +98,8 @@ fn sink(server: &Server) -> Value {
     let found = sinks["data"].as_array().unwrap().iter().find(|sink| sink["name"] == "notifications");
     found.cloned().unwrap_or_else(|| panic!("{sinks}"))
 }
+
+/// Waits until the sink of notifications has done with every event.
+fn wait_for_all(server: &Server) {
+    wait_for("the sink to be done", || (sink(server)["lag_events"] == 0).then_some(()));
+}

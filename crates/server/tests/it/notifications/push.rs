@@ -1,7 +1,7 @@
 //! Push messages.
 
 use super::push_service::PushService;
-use super::{MailServer, buy, mail_settings, put, shop, sink};
+use super::{MailServer, buy, mail_settings, put, shop, wait_for_all};
 use crate::support::wait_for;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn buyers_get_push_messages_and_mail_each_once() {
     let told = mail.wait_for("anna@example.com");
     let id = sent["data"]["id"].as_str().unwrap();
     assert_eq!(told["message-id"], format!("<{id}@shop.example>"));
-    wait_for("the sink to be done", || (sink(&server)["lag_events"] == 0).then_some(()));
+    wait_for_all(&server);
     assert_eq!(mail.mails().len(), 1, "{:?}", mail.mails());
 
     // An app that was removed is refused for good, and holds nobody back.
