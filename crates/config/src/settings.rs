@@ -357,6 +357,9 @@ impl Config {
     /// What buyers are notified with. `None` if they are not.
     pub fn notifier_options(&self) -> Result<Option<NotifierOptions>, String> {
         let options = self.notifications.options()?;
+        if options.is_some() && self.customers.encryption_keys.is_empty() {
+            return Err("notifications: needs customers.encryption_keys, because addresses are among the data of customers".to_owned());
+        }
         let name = SinkOptions::NOTIFICATIONS;
         if options.is_some() && self.sinks.contains_key(name) {
             return Err(format!(

@@ -2,6 +2,7 @@
 
 use super::{MailServer, buy, mail_settings, put, shop, sink, wait_for_all};
 use crate::checkout::{call, reservation, wait_for_state};
+use crate::customers::{FIRST_KEY, VARIABLE};
 use crate::support::{said, stockhold, wait_for};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -39,9 +40,22 @@ fn buyers_are_told_in_their_language_what_becomes_of_their_orders() {
         last["text"].as_str().unwrap().contains("5.00 EUR").then_some(())
     });
 
+    let rest = json!({ "reason": "late" });
+    call(&server.url(), "POST", &format!("/v1/reservations/{id}/refund"), Some(&rest), &[]);
+    wait_for("the mail of the rest", || {
+        let of_all = |one: &&serde_json::Value| one["text"].as_str().unwrap().contains("20.00 EUR erstattet");
+        mail.mails().iter().find(of_all).map(|_| ())
+    });
+    // The money can't be taken after the confirm.
+    buy(&server, "ben", "capture_fails", &json!({ "order_id": "order-6" }));
+    wait_for("the mail of the cancelled order", || {
+        mail.mails().iter().any(|one| one["subject"] == "Your order order-6 was cancelled").then_some(())
+    });
+
     buy(&server, "ben", "decline", &json!({ "order_id": "order-8" }));
-    let declined = mail.wait_for("ben@example.com");
-    assert_eq!(declined["subject"], "Your payment was declined", "{declined}");
+    wait_for("the mail of the decline", || {
+        mail.mails().iter().any(|one| one["subject"] == "Your payment was declined").then_some(())
+    });
     // Of the same events, a checkout that does not ask for it, a customer without an address and an unknown one tell nobody.
     buy(&server, "anna", "approve", &json!({ "notify": false, "order_id": "silent" }));
     buy(&server, "cleo", "approve", &json!({}));
@@ -63,7 +77,8 @@ fn buyers_are_told_in_their_language_what_becomes_of_their_orders() {
     wait_for_all(&server);
     let told: Vec<_> =
         mail.mails().into_iter().map(|one| one["subject"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(told.len(), 5, "{told:?}");
+    // And the order that was confirmed before it was cancelled.
+    assert_eq!(told.len(), 8, "{told:?}");
     assert_eq!(sink(&server)["state"], "running");
 
     // Nobody's address is anywhere but in the mails.
@@ -71,7 +86,7 @@ fn buyers_are_told_in_their_language_what_becomes_of_their_orders() {
     for address in ["anna@example.com", "ben@example.com"] {
         assert!(!server.log().contains(address) && !events.contains(address));
     }
-    assert!(server.metrics().contains(r#"stockhold_notifications_total{channel="mail",result="sent"} 5"#));
+    assert!(server.metrics().contains(r#"stockhold_notifications_total{channel="mail",result="sent"} 8"#));
 }
 
 #[test]
@@ -205,6 +220,7 @@ fn what_is_wrong_with_the_settings_is_said_at_the_start() {
     ] {
         fs::write(dir.path().join("stockhold.toml"), &text).unwrap();
         let output = stockhold(dir.path())
+            .env(VARIABLE, FIRST_KEY)
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
             .output()
             .unwrap();
@@ -212,6 +228,15 @@ fn what_is_wrong_with_the_settings_is_said_at_the_start() {
         assert!(said.contains(wrong) && !said.contains("secret"), "{text}: {said}");
         assert_eq!(output.status.code(), Some(2), "{text}: {said}");
     }
+}
+
+#[test]
+fn notifications_need_the_key_of_customers() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("stockhold.toml"), mail_settings(25)).unwrap();
+    let output = stockhold(dir.path()).args(["config"]).output().unwrap();
+    assert!(said(&output).contains("notifications: needs customers.encryption_keys"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
