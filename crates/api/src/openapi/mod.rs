@@ -11,6 +11,7 @@
 
 mod operation;
 mod problems;
+mod reconciliation;
 mod samples;
 mod schema;
 mod sinks;
@@ -79,6 +80,7 @@ fn made() -> Value {
         limits::operations(),
         customers::operations(),
         gate::operations(),
+        reconciliation::operations(),
         sinks::operations(),
         webhooks::operations(),
         profiles::operations(),
@@ -134,6 +136,7 @@ fn schemas() -> Map<String, Value> {
         limits::schemas(),
         customers::schemas(),
         gate::schemas(),
+        reconciliation::schemas(),
         sinks::schemas(),
         webhooks::schemas(),
         cloud_events::schemas(),

@@ -8,6 +8,7 @@ mod customers;
 mod gate;
 mod limits;
 mod profiles;
+mod reconciliation;
 mod reservations;
 mod row;
 mod sinks;

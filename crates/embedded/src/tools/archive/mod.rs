@@ -187,7 +187,8 @@ impl ArchiveRun {
         backlog.write_runs().map_err(failed)?;
         let age = i64::try_from(request.older_than.as_micros()).unwrap_or(i64::MAX);
         let bound = Instant::from_micros(request.now.micros().saturating_sub(age));
-        let kinds = [RecordKind::Sink, RecordKind::Webhook, RecordKind::WebhookProgress];
+        let kinds =
+            [RecordKind::Sink, RecordKind::Webhook, RecordKind::WebhookProgress, RecordKind::StockMaster];
         let records: Vec<_> = kinds.into_iter().flat_map(|kind| memory.records_of(kind)).collect();
         let hold_back = (request.consumers)(&records);
         Ok(Self { dir: dir.to_owned(), hold_back, log, index: backlog.index, bound, _lock: lock })

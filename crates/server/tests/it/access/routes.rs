@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 94] = [
+const SCOPES: [(&str, &str); 96] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -55,6 +55,8 @@ const SCOPES: [(&str, &str); 94] = [
     ("POST /v1/commands", "that of each command"),
     ("GET /v1/gate", "inventory:read"),
     ("POST /v1/gate/reload", "sale:admin"),
+    ("GET /v1/reconciliation", "inventory:read"),
+    ("POST /v1/reconciliation", "inventory:write"),
     ("GET /v1/sinks", "events:read"),
     ("POST /v1/sinks/{sink}/skip", "webhooks:admin"),
     ("POST /v1/sinks/{sink}/replay", "webhooks:admin"),

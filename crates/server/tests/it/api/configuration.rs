@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 43] = [
+const KEYS: [&str; 44] = [
     "listen",
     "admin_listen",
     "grpc_listen",
@@ -46,6 +46,7 @@ const KEYS: [&str; 43] = [
     "storefront_principal",
     "source",
     "sinks",
+    "stock_masters",
     "webhook_allowed_networks",
     "webhook_ca_file",
     "locations",
