@@ -139,6 +139,25 @@ finding_kinds! {
     OrphanReleased "orphan_released" "Such a reservation was released.";
 }
 
+impl FindingKind {
+    /// Whether every report finds it until somebody mends the cause.
+    pub const fn persists(self) -> bool {
+        match self {
+            Self::CommittedAboveFigure
+            | Self::FigureContradictory
+            | Self::FigureInvalid
+            | Self::ItemUnknown
+            | Self::ItemMissing
+            | Self::DecrementRefused
+            | Self::Orphan => true,
+            Self::TotalCorrected
+            | Self::SaleMissing
+            | Self::OrderWithoutReservation
+            | Self::OrphanReleased => false,
+        }
+    }
+}
+
 /// One thing that a comparison has found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
@@ -237,6 +256,16 @@ impl ReconciliationReport {
         }
     }
 
+    /// Whether readers of events have to know: something was changed or is found once only, or what persists is not as it was in the
+    /// last report.
+    pub fn is_news_after(&self, last: &Self) -> bool {
+        let persisting = |report: &Self| -> Vec<(FindingKind, u64)> {
+            let counts = report.counts.iter().filter(|(kind, _)| kind.persists());
+            counts.map(|(kind, count)| (*kind, *count)).collect()
+        };
+        self.counts.keys().any(|kind| !kind.persists()) || persisting(self) != persisting(last)
+    }
+
     /// Notes that a part could not be compared. The first reason is kept.
     pub fn note_incomplete(&mut self, why: &str) {
         self.incomplete.get_or_insert_with(|| bounded_text(why, MESSAGE_BYTES));
@@ -322,6 +351,27 @@ mod tests {
         assert_eq!(StockMasterRecord::from_bytes(&record.to_bytes()).unwrap(), record);
         assert_eq!(record.last_error.unwrap().message, "no answer");
         assert!(StockMasterRecord::from_bytes(b"{}").is_err());
+    }
+
+    #[test]
+    fn what_persists_is_news_once() {
+        let with = |kinds: &[FindingKind]| {
+            let mut report = ReconciliationReport::default();
+            kinds.iter().for_each(|kind| report.add(Finding::new(*kind)));
+            report
+        };
+        let (missing, corrected) = (FindingKind::ItemMissing, FindingKind::TotalCorrected);
+        for (now, last, expected) in [
+            (&[][..], &[][..], false),
+            (&[missing], &[], true),
+            (&[missing], &[missing], false),
+            (&[missing, missing], &[missing], true),
+            (&[], &[missing], true),
+            (&[missing, corrected], &[missing, corrected], true),
+            (&[], &[corrected], false),
+        ] {
+            assert_eq!(with(now).is_news_after(&with(last)), expected, "{now:?} after {last:?}");
+        }
     }
 
     #[test]

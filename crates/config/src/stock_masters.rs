@@ -125,6 +125,9 @@ impl StockMasterSettings {
         if !is_address("http://") && !is_address("https://") {
             return Err("url: must be the address of its API, like https://erp.example/stockhold".to_owned());
         }
+        if self.url.contains('@') {
+            return Err("url: must have no user and no password; set token instead".to_owned());
+        }
         let is_token = |token: &str| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         if self.token.as_ref().is_some_and(|token| !is_token(token.expose())) {
             return Err("token: must be one word of visible ASCII characters".to_owned());
@@ -216,6 +219,7 @@ mod tests {
             (&[("ERP__URL", "http://h")], "stock_masters.erp.kind: must be one of"),
             (&[("ERP__KIND", "json")], "stock_masters.erp.url: "),
             (&[("ERP__KIND", "json"), ("ERP__URL", "ftp://h")], "stock_masters.erp.url: "),
+            (&[erp[0], ("ERP__URL", "http://u:p@h")], "stock_masters.erp.url: must have no user"),
             (&[erp[0], erp[1], ("ERP__PULL_SECONDS", "0")], "stock_masters.erp.pull_seconds: 0 must be 1 to"),
             (&[erp[0], erp[1], ("ERP__PUSH_MS", "60001")], "stock_masters.erp.push_ms: "),
             (&[erp[0], erp[1], ("ERP__DECREMENT_AT", "never")], "stock_masters.erp.decrement_at: "),

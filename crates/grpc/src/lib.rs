@@ -7,8 +7,10 @@
 mod answer;
 mod fault;
 mod json;
+mod members;
 mod method;
 mod request;
+mod shape;
 mod status;
 mod wire;
 

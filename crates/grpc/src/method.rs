@@ -1,5 +1,6 @@
 //! The methods: each has the route that it is a twin of.
 
+use crate::shape::MessageShape;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -27,10 +28,17 @@ static METHODS: LazyLock<HashMap<String, Method>> = LazyLock::new(|| {
                 (false, true) => Kind::Events,
                 (false, false) => Kind::Unary,
             };
-            (
-                format!("/{name}/{}", method.name()),
-                Method { route, kind, input: method.input(), output: method.output() },
-            )
+            #[expect(clippy::expect_used, reason = "every message of a method is one of the pool")]
+            let shape = MessageShape::of(&method.input()).expect("a message of the contract");
+            let known = Method {
+                route,
+                kind,
+                shape,
+                #[cfg(test)]
+                input: method.input(),
+                output: method.output(),
+            };
+            (format!("/{name}/{}", method.name()), known)
         })
     });
     methods.collect()
@@ -54,6 +62,8 @@ pub struct Method {
     pub route: RouteId,
     /// How many messages it has.
     pub kind: Kind,
+    pub(crate) shape: &'static MessageShape,
+    #[cfg(test)]
     pub(crate) input: MessageDescriptor,
     pub(crate) output: MessageDescriptor,
 }

@@ -1,11 +1,9 @@
 //! Requests: a message becomes the parts of an HTTP request.
 
 use crate::fault::Fault;
-use crate::json::members;
+use crate::members::Members;
 use crate::method::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use prost_reflect::DynamicMessage;
-use serde_json::{Map, Value};
 use std::fmt::Write;
 use stockhold_api::routes::RouteId;
 
@@ -36,43 +34,42 @@ pub struct HttpRequest {
 
 /// The HTTP request of a message.
 pub fn request(method: &Method, message: &[u8]) -> Result<HttpRequest, Fault> {
-    let mut members = members(&decode(method, message)?, "")?;
+    let mut members = Members::read(method.shape, message)?;
     let spec = method.route.spec();
-    let (path, parameters) = path(spec.path, &mut members);
+    let (path, parameters) = path(spec.path, &mut members)?;
     let mut request = HttpRequest { path, parameters, ..HttpRequest::default() };
-    request.if_match = members.remove(VERSION).map(|version| format!("\"{version}\""));
-    request.create_only = members.remove(CREATE_ONLY) == Some(Value::Bool(true));
+    request.if_match = members.take_text(VERSION)?.map(|version| format!("\"{version}\""));
+    request.create_only = members.take_flag(CREATE_ONLY)?;
     if spec.body.is_read() {
         // The location of an item is a parameter of the query, and all else is in the body.
         let names_one_place = spec.path.contains("{sku}") || spec.path.starts_with("/v1/sale/");
-        let location = if names_one_place { members.remove("location") } else { None };
-        request.query = query(location.map(|location| ("location".to_owned(), location)).into_iter());
-        request.body = Value::Object(members).to_string().into_bytes();
+        let location = if names_one_place { members.take_text("location")? } else { None };
+        request.query = query(location.map(|location| ("location", location)).into_iter());
+        request.body.reserve(2 * message.len() + BODY_ROOM);
+        request.body.push(b'{');
+        members.write_members(&mut request.body, true)?;
+        request.body.push(b'}');
     } else {
-        if let Some(Value::String(key)) = members.remove(KEY) {
-            request.idempotency_key = Some(key);
-        }
-        request.query = query(members.into_iter());
+        request.idempotency_key = members.take_text(KEY)?;
+        request.query = query(members.into_texts()?.into_iter());
     }
     Ok(request)
 }
 
-fn decode(method: &Method, message: &[u8]) -> Result<DynamicMessage, Fault> {
-    DynamicMessage::decode(method.input.clone(), message)
-        .map_err(|error| Fault::new("", format!("is not a {}: {error}", method.input.full_name())))
-}
+/// Capacity for a body beyond twice the length of its message, in bytes: the names of its members.
+const BODY_ROOM: usize = 128;
 
 /// The path of a route, with members in place of its parameters. A parameter without a value is an empty label, which is refused as
 /// one.
-fn path(template: &str, members: &mut Map<String, Value>) -> (String, [String; 2]) {
+fn path(template: &str, members: &mut Members<'_>) -> Result<(String, [String; 2]), Fault> {
     let mut out = String::with_capacity(2 * template.len());
     let (mut parameters, mut place) = ([String::new(), String::new()], 0);
     for segment in template.split('/').skip(1) {
         out.push('/');
         match segment.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
             Some(name) => {
-                let value = members.remove(name).unwrap_or_default();
-                let value = utf8_percent_encode(value.as_str().unwrap_or_default(), ESCAPED).to_string();
+                let value = members.take_text(name)?.unwrap_or_default();
+                let value = utf8_percent_encode(&value, ESCAPED).to_string();
                 out.push_str(&value);
                 if let Some(parameter) = parameters.get_mut(place) {
                     *parameter = value;
@@ -82,17 +79,12 @@ fn path(template: &str, members: &mut Map<String, Value>) -> (String, [String; 2
             None => out.push_str(segment),
         }
     }
-    (out, parameters)
+    Ok((out, parameters))
 }
 
-fn query(members: impl Iterator<Item = (String, Value)>) -> Option<String> {
+fn query<'a>(members: impl Iterator<Item = (&'a str, String)>) -> Option<String> {
     let mut out = String::new();
-    for (name, value) in members {
-        let text = match value {
-            Value::String(text) => text,
-            Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-            other => other.to_string(),
-        };
+    for (name, text) in members {
         let separator = if out.is_empty() { "" } else { "&" };
         // Writing to a String does not fail.
         let _ = write!(out, "{separator}{name}={}", utf8_percent_encode(&text, ESCAPED));
@@ -120,22 +112,28 @@ impl Commands {
 
     /// Adds a command.
     pub fn add(&mut self, method: &Method, message: &[u8]) -> Result<(), Fault> {
-        let message = decode(method, message)?;
-        let members = members(&message, "")?;
-        let Some((op, Value::Object(mut fields))) = members.into_iter().next() else {
+        let Some((op, mut members)) = Members::read(method.shape, message)?.only_message()? else {
             return Err(Fault::new("/command", "is required".to_owned()));
         };
-        if let Some(version) = fields.remove(VERSION) {
-            fields.insert("if_version".to_owned(), version);
-        }
-        if fields.remove(CREATE_ONLY) == Some(Value::Bool(true)) {
+        let version = members.take_text(VERSION)?;
+        if members.take_flag(CREATE_ONLY)? {
             let detail = "is read by the method SetStock only".to_owned();
             return Err(Fault::new(format!("/{op}/{CREATE_ONLY}"), detail));
         }
-        fields.insert("op".to_owned(), Value::String(op));
+        let length = self.body.len();
         self.body.extend_from_slice(if self.count == 0 { b"{\"commands\":[" } else { b"," });
-        // Writing to a Vec does not fail.
-        let _ = serde_json::to_writer(&mut self.body, &fields);
+        self.body.extend_from_slice(b"{\"op\":\"");
+        self.body.extend_from_slice(op.as_bytes());
+        self.body.push(b'"');
+        if let Some(version) = version {
+            self.body.extend_from_slice(b",\"if_version\":");
+            self.body.extend_from_slice(version.as_bytes());
+        }
+        if let Err(fault) = members.write_members(&mut self.body, false) {
+            self.body.truncate(length);
+            return Err(fault);
+        }
+        self.body.push(b'}');
         self.count += 1;
         Ok(())
     }
@@ -154,7 +152,8 @@ const _: () =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use prost_reflect::DynamicMessage;
+    use serde_json::{Value, json};
 
     fn of(method: &str, message: Value) -> Result<HttpRequest, Fault> {
         let (_, method) = Method::all().find(|(path, _)| path.ends_with(&format!("/{method}"))).unwrap();

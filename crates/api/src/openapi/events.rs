@@ -16,9 +16,13 @@ use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LIMITS, LINE_QUANTITY, MERGE_SOURCES};
 use stockhold_domain::{Scope, StockChange, Transition};
 
-/// The types that begin with one of these words.
+/// The types of these names, and those that begin with one of these words.
 fn types_of(subjects: &[&str]) -> Vec<&'static str> {
-    let of_them = |name: &&str| subjects.iter().any(|subject| name.split('.').next() == Some(*subject));
+    let of_them = |name: &&str| {
+        // The type of a reconciliation begins as those of stock do, and its events have other members.
+        let subject = if OF_RECONCILIATIONS.contains(name) { Some(*name) } else { name.split('.').next() };
+        subject.is_some_and(|subject| subjects.contains(&subject))
+    };
     EventType::ALL.iter().map(|kind| kind.name()).filter(of_them).collect()
 }
 
@@ -29,6 +33,7 @@ const OF_SALES: &[&str] = &["sale"];
 const OF_LIMITS: &[&str] = &["limit"];
 const OF_KEYS: &[&str] = &["access"];
 const OF_SINKS: &[&str] = &["sink"];
+const OF_RECONCILIATIONS: &[&str] = &["stock.reconciled"];
 const OF_ENDPOINTS: &[&str] = &["endpoint"];
 
 /// All of them.
@@ -74,6 +79,17 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "ReconciliationEvent",
+            framed(
+                "A comparison with a stock master has found something.",
+                OF_RECONCILIATIONS,
+                vec![
+                    always("stock_master", label("The name of the stock master.")),
+                    always("counts", named("FindingCounts")),
+                ],
+            ),
+        ),
+        (
             "EndpointEvent",
             framed(
                 "What became of a webhook endpoint. It never shows a secret.",
@@ -113,6 +129,7 @@ fn event() -> Value {
         (OF_LIMITS, "LimitEvent"),
         (OF_KEYS, "KeyEvent"),
         (OF_SINKS, "SinkEvent"),
+        (OF_RECONCILIATIONS, "ReconciliationEvent"),
         (OF_ENDPOINTS, "EndpointEvent"),
     ];
     let mapping: Map<_, _> = kinds

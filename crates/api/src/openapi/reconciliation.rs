@@ -100,7 +100,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                     ),
                     always("pending_units", signed("Units that the stock master has not booked yet.")),
                     maybe("incomplete", text("Why a part could not be compared.")),
-                    always("counts", counts),
+                    always("counts", named("FindingCounts")),
                     always(
                         "findings",
                         array(
@@ -113,6 +113,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 ],
             ),
         ),
+        ("FindingCounts", counts),
         (
             "Finding",
             object(

@@ -122,6 +122,11 @@ pub struct Event {
     pub sink: Option<String>,
     /// The position of the skipped event.
     pub skipped_position: Option<u64>,
+    /// The stock master, of an event of a reconciliation.
+    pub stock_master: Option<String>,
+    /// How often each kind of finding occurred in a reconciliation.
+    #[serde(default)]
+    pub counts: std::collections::BTreeMap<String, u64>,
     /// The webhook endpoint, of an event of an endpoint.
     pub webhook_id: Option<String>,
     /// Where an endpoint gets events.

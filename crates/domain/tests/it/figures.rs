@@ -227,7 +227,7 @@ fn a_total_that_another_system_owns() {
         1 stock a 5                         -> item total=5 available=5 v=1
         1 stock a - safety=1                -> item total=5 available=4 v=2
         1 adjust a 1                        -> stock_owned_elsewhere a erp
-        1 adjust a 1 version=9              -> precondition_failed a=2
+        1 adjust a 1 version=9              -> precondition_failed v=2
         1 adjust a 1 override               -> item total=6 available=5 v=3
         1 stock a 7 override                -> item total=7 available=6 v=4
         1 stock a 3 master=pos              -> item total=3 available=2 v=5

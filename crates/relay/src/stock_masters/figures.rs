@@ -37,7 +37,8 @@ impl Service<'_> {
     pub(super) async fn pull(&mut self, dry_run: bool) -> Result<(), ServiceEnd> {
         let is_unknown = |batch: &DecrementBatch| batch.refused.is_none();
         if self.lease.record.batch.as_ref().is_some_and(is_unknown) {
-            self.report
+            self.state
+                .report
                 .note_incomplete("a batch of decrements has no answer yet, so no figure can be compared");
             return Ok(());
         }
@@ -51,7 +52,7 @@ impl Service<'_> {
             Err(error) => {
                 let what = format!("figures: {}", error.message());
                 self.note_failure(&what);
-                self.report.note_incomplete(&what);
+                self.state.report.note_incomplete(&what);
                 return Ok(());
             }
         };
@@ -62,7 +63,7 @@ impl Service<'_> {
         // An instance that has lost the stock master must not correct by figures that the new holder has changed.
         proceed(self.lease.check().await?)?;
         let corrections = self.compare(&figures);
-        self.report.figures_compared += figures.len() as u64;
+        self.state.report.figures_compared += figures.len() as u64;
         if dry_run {
             for correction in &corrections {
                 self.report_correction(correction, FindingKind::TotalCorrected, correction.delta);
@@ -89,9 +90,7 @@ impl Service<'_> {
                 Ok(page) => page,
                 Err(error) => return Ok(Err(error)),
             };
-            if let (Some(theirs), Some(ours)) = (&page.booked, &self.lease.record.booked)
-                && theirs != ours
-            {
+            if page.booked.lacks(self.lease.record.booked.as_ref()) {
                 let what = "its figures do not contain the last batch of decrements yet".to_owned();
                 return Ok(Err(SourceError::Failed(what)));
             }
@@ -111,7 +110,7 @@ impl Service<'_> {
 
     fn take_figure(&mut self, figures: &mut BTreeMap<ItemKey, FigureState>, figure: Figure) {
         if self.items.get(&figure.item).is_none() {
-            self.report.add(about(&figure.item, FindingKind::ItemUnknown));
+            self.state.report.add(about(&figure.item, FindingKind::ItemUnknown));
             return;
         }
         let new = match figure.quantity {
@@ -135,11 +134,11 @@ impl Service<'_> {
             let Some(known) = self.items.get(item) else { continue };
             match state {
                 FigureState::Contradictory => {
-                    self.report.add(about(item, FindingKind::FigureContradictory));
+                    self.state.report.add(about(item, FindingKind::FigureContradictory));
                 }
                 FigureState::Invalid(what) => {
                     let message = Some(what.clone());
-                    self.report.add(Finding { message, ..about(item, FindingKind::FigureInvalid) });
+                    self.state.report.add(Finding { message, ..about(item, FindingKind::FigureInvalid) });
                 }
                 FigureState::Known(figure) => {
                     let delta = self.delta(item, known, *figure);
@@ -152,7 +151,7 @@ impl Service<'_> {
         }
         let missing: Vec<_> = self.items.keys().filter(|item| !figures.contains_key(item)).cloned().collect();
         for item in missing {
-            self.report.add(about(&item, FindingKind::ItemMissing));
+            self.state.report.add(about(&item, FindingKind::ItemMissing));
         }
         corrections
     }
@@ -193,7 +192,8 @@ impl Service<'_> {
                 Outcome::Refused(Rejection::PreconditionFailed { .. } | Rejection::UnknownItem(_)) => {}
                 Outcome::Refused(refusal) => {
                     let message = Some(format!("{refusal:?}"));
-                    self.report
+                    self.state
+                        .report
                         .add(Finding { message, ..about(&correction.item, FindingKind::FigureInvalid) });
                 }
                 Outcome::Later | Outcome::Replayed(_) => return Err(wrong_answer().into()),
@@ -237,7 +237,7 @@ impl Service<'_> {
 
     fn report_correction(&mut self, correction: &Correction, kind: FindingKind, delta: i64) {
         let before = correction.before.figures.total_units;
-        self.report.add(Finding {
+        self.state.report.add(Finding {
             figure: i64::try_from(correction.figure).ok(),
             total_units_before: Some(before),
             total_units: before.checked_add_signed(delta),

@@ -1,7 +1,9 @@
 //! A stock master that speaks the JSON form. `docs/how-to/stock-master.md` has the form.
 
-use super::source::{BookingResult, Caller, Figure, FiguresPage, MasterOrder, OrdersPage, SourceError};
-use serde::Deserialize;
+use super::source::{
+    BookedBatch, BookingResult, Caller, Figure, FiguresPage, MasterOrder, OrdersPage, SourceError,
+};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use stockhold_api::decode;
 use stockhold_api::encode::{instant_text, path_segment};
@@ -16,7 +18,8 @@ pub(super) struct JsonSource(pub(super) Caller);
 struct StockAnswer {
     items: Vec<StockEntry>,
     next_cursor: Option<String>,
-    booked_batch: Option<String>,
+    #[serde(default, deserialize_with = "booked")]
+    booked_batch: BookedBatch,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +78,7 @@ impl JsonSource {
         }
         let answer: OrdersAnswer = read(self.0.get(&path).await?)?;
         let order = |entry: OrderEntry| {
-            let placed_at = decode::instant(&entry.placed_at).map_err(|what| {
+            let placed_at = decode::instant(&in_microseconds(&entry.placed_at)).map_err(|what| {
                 SourceError::Failed(format!("placed_at of order {:?} {what}", entry.order_id))
             })?;
             Ok(MasterOrder { id: entry.order_id, placed_at })
@@ -88,6 +91,19 @@ impl JsonSource {
 fn read<T: for<'a> Deserialize<'a>>(value: Value) -> Result<T, SourceError> {
     serde_json::from_value(value)
         .map_err(|error| SourceError::Failed(format!("the answer has another form: {error}")))
+}
+
+/// `null` means that no batch is booked, and an absent member that the stock master does not say.
+fn booked<'de, D: Deserializer<'de>>(from: D) -> Result<BookedBatch, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map_or(BookedBatch::None, BookedBatch::Id))
+}
+
+/// A time without the digits below a microsecond, which some systems have.
+fn in_microseconds(text: &str) -> String {
+    let Some((seconds, rest)) = text.split_once('.') else { return text.to_owned() };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (fraction, offset) = rest.split_at(digits);
+    format!("{seconds}.{}{offset}", fraction.get(..6).unwrap_or(fraction))
 }
 
 /// The units of a figure: a whole number that a total can be.
@@ -111,6 +127,30 @@ pub(super) fn quantity(value: &Value) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_below_a_microsecond_are_cut() {
+        for (text, expected) in [
+            ("2026-11-24T09:30:00Z", "2026-11-24T09:30:00Z"),
+            ("2026-11-24T09:30:00.5+01:00", "2026-11-24T09:30:00.5+01:00"),
+            ("2026-11-24T09:30:00.123456789Z", "2026-11-24T09:30:00.123456Z"),
+        ] {
+            assert_eq!(in_microseconds(text), expected);
+        }
+    }
+
+    #[test]
+    fn figures_say_which_batch_they_contain() {
+        let lacks = |booked: &str| {
+            let answer = format!(r#"{{"items":[],"next_cursor":null{booked}}}"#);
+            let answer: StockAnswer = serde_json::from_str(&answer).unwrap();
+            [None, Some(&"b".to_owned())].map(|newest| answer.booked_batch.lacks(newest))
+        };
+        assert_eq!(lacks(""), [false, false], "the stock master does not say");
+        assert_eq!(lacks(r#","booked_batch":null"#), [false, true]);
+        assert_eq!(lacks(r#","booked_batch":"a""#), [false, true]);
+        assert_eq!(lacks(r#","booked_batch":"b""#), [false, false]);
+    }
 
     #[test]
     fn a_figure_is_a_whole_number_that_a_total_can_be() {

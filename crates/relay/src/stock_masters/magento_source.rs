@@ -1,7 +1,7 @@
 //! Magento's REST API, read only: the quantities of sources, and orders.
 
 use super::json_source::quantity;
-use super::source::{Caller, Figure, FiguresPage, MasterOrder, OrdersPage, SourceError};
+use super::source::{BookedBatch, Caller, Figure, FiguresPage, MasterOrder, OrdersPage, SourceError};
 use serde_json::Value;
 use stockhold_api::decode;
 use stockhold_api::encode::{instant_text, path_segment};
@@ -30,7 +30,7 @@ impl MagentoSource {
             figures
                 .push(Figure { item: ItemKey::new(&location, &sku), quantity: quantity(&item["quantity"]) });
         }
-        Ok(FiguresPage { figures, next: next(page, items.len(), &answer), booked: None })
+        Ok(FiguresPage { figures, next: next(page, items.len(), &answer), booked: BookedBatch::NotSaid })
     }
 
     /// Orders by their increment ids.

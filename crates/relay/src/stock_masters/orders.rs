@@ -50,7 +50,7 @@ impl Service<'_> {
             Err(SourceError::NotOffered) => {
                 // Its sales can't be compared, neither now nor later.
                 self.lease.record.compared = sales.through;
-                self.report.note_incomplete(
+                self.state.report.note_incomplete(
                     "the stock master offers no orders, so sales and reservations are not compared",
                 );
                 return Ok(());
@@ -58,12 +58,12 @@ impl Service<'_> {
             Err(error) => {
                 let what = format!("orders: {}", error.message());
                 self.note_failure(&what);
-                self.report.note_incomplete(&what);
+                self.state.report.note_incomplete(&what);
                 return Ok(());
             }
         };
         proceed(self.lease.check().await?)?;
-        self.report.orders_compared += orders.len() as u64;
+        self.state.report.orders_compared += orders.len() as u64;
         self.judge_sales(&sales, &orders);
         self.judge_orders(&orders, judged, horizon).await?;
         self.judge_orphans(&orphans, &orders, dry_run).await?;
@@ -170,14 +170,14 @@ impl Service<'_> {
     }
 
     fn judge_sales(&mut self, sales: &Sales, orders: &BTreeMap<String, Instant>) {
-        self.report.sales_compared += sales.all.len() as u64;
+        self.state.report.sales_compared += sales.all.len() as u64;
         for (order_id, reservation_id, _) in &sales.all {
             let Some(order_id) = order_id else {
-                self.report.sales_without_order_id += 1;
+                self.state.report.sales_without_order_id += 1;
                 continue;
             };
             if !orders.contains_key(order_id.as_str()) {
-                self.report.add(Finding {
+                self.state.report.add(Finding {
                     order_id: Some(order_id.as_str().to_owned()),
                     reservation_id: Some(reservation_id.clone()),
                     ..Finding::new(FindingKind::SaleMissing)
@@ -203,7 +203,9 @@ impl Service<'_> {
             };
             if !is_known {
                 let order_id = Some(order_id.clone());
-                self.report.add(Finding { order_id, ..Finding::new(FindingKind::OrderWithoutReservation) });
+                self.state
+                    .report
+                    .add(Finding { order_id, ..Finding::new(FindingKind::OrderWithoutReservation) });
             }
             self.renew().await?;
         }
@@ -252,7 +254,9 @@ impl Service<'_> {
                     _ => continue,
                 }
             }
-            self.report.add(Finding { reservation_id: Some(hold.id.to_string()), ..Finding::new(kind) });
+            self.state
+                .report
+                .add(Finding { reservation_id: Some(hold.id.to_string()), ..Finding::new(kind) });
             self.renew().await?;
         }
         Ok(())
@@ -260,41 +264,38 @@ impl Service<'_> {
 
     /// Does what a caller asks for, and reports it.
     pub(super) async fn answer_request(&mut self, request: &ReconciliationRequest) -> Result<(), ServiceEnd> {
-        if request.dry_run {
-            // What was found before belongs to the next report.
-            let before = std::mem::take(&mut self.report);
-            self.pull(true).await?;
-            self.compare_orders(true).await?;
-            self.finish_report(Some(request)).await?;
-            self.report = before;
-        } else {
-            self.pull(false).await?;
-            self.compare_orders(false).await?;
-            self.finish_report(Some(request)).await?;
-        }
+        // What was found before belongs to the next report by time.
+        let before = std::mem::take(&mut self.state.report);
+        self.pull(request.dry_run).await?;
+        self.compare_orders(request.dry_run).await?;
+        self.finish_report(Some(request)).await?;
+        self.state.report = before;
         self.lease.record.request = None;
         proceed(self.lease.write().await?)
     }
 
-    /// Writes the report, and begins the next one. A report that has found something is an event that all readers see.
+    /// Writes the report, and begins the next one. A report with news is an event that all readers see.
     pub(super) async fn finish_report(
         &mut self,
         request: Option<&ReconciliationRequest>,
     ) -> Result<(), ServiceEnd> {
-        let mut report = std::mem::take(&mut self.report);
+        let mut report = std::mem::take(&mut self.state.report);
         report.at = self.worker.records.clock.now().micros();
-        report.pending_units = self.pending.total();
+        if let Some(refused) = self.lease.record.batch.as_ref().and_then(|batch| batch.refused.clone()) {
+            report.add(Finding { message: Some(refused), ..Finding::new(FindingKind::DecrementRefused) });
+        }
+        report.pending_units = if self.source.takes_decrements() { self.pending.total() } else { 0 };
         report.dry_run = request.is_some_and(|request| request.dry_run);
         report.request_id = request.map(|request| request.id.clone());
-        let has_found = !report.counts.is_empty() && !report.dry_run;
-        let change = if has_found { RecordChange::StockReconciled } else { RecordChange::Silent };
         for (kind, count) in &report.counts {
             let name = self.worker.options.name.clone();
             metrics::counter!("stockhold_stock_master_findings_total", "stock_master" => name, "kind" => kind.name())
                 .increment(*count);
         }
         let (records, name) = (&self.worker.records, report_name(&self.worker.options.name, report.dry_run));
-        let version = records.read::<ReconciliationReport>(&name).await?.map_or(0, |(_, version)| version);
+        let (last, version) = records.read::<ReconciliationReport>(&name).await?.unwrap_or_default();
+        let is_news = !report.dry_run && report.is_news_after(&last);
+        let change = if is_news { RecordChange::StockReconciled } else { RecordChange::Silent };
         // Nobody else writes it, apart from an instance that has just lost the stock master.
         records.write(&name, Some(&report), version, change).await?;
         Ok(())

@@ -5,7 +5,6 @@ use super::source::BookingResult;
 use super::worker::{Service, ServiceEnd, proceed};
 use crate::feed::{BATCH, FeedRead};
 use std::time::Duration;
-use stockhold_api::stock_master_record::{Finding, FindingKind};
 use tokio::time::Instant;
 
 /// Pause after the first attempt without an answer. It doubles with each further one.
@@ -22,10 +21,10 @@ impl Service<'_> {
         let has_batch = self.lease.record.batch.is_some();
         if !has_batch && self.pending.is_empty() {
             // The next sale begins a new batch.
-            self.schedule.push = Instant::now() + self.worker.options.push;
+            self.state.push = Instant::now() + self.worker.options.push;
             return Ok(());
         }
-        if Instant::now() < self.schedule.push {
+        if Instant::now() < self.state.push {
             return Ok(());
         }
         if !has_batch {
@@ -87,21 +86,15 @@ impl Service<'_> {
                 self.lease.record.batch = None;
                 self.lease.record.last_error = None;
                 self.pass_events();
-                self.schedule.push = Instant::now() + self.worker.options.push;
+                self.state.push = Instant::now() + self.worker.options.push;
                 proceed(self.lease.write().await?)
             }
             BookingResult::Refused(what) => {
                 self.note_failure(&what);
-                if batch.attempts == 0 {
-                    self.report.add(Finding {
-                        message: self.lease.record.last_error.as_ref().map(|error| error.message.clone()),
-                        ..Finding::new(FindingKind::DecrementRefused)
-                    });
-                }
                 batch.attempts = batch.attempts.saturating_add(1);
                 batch.refused = self.lease.record.last_error.as_ref().map(|error| error.message.clone());
                 self.lease.record.batch = Some(batch);
-                self.schedule.push = Instant::now() + LONGEST_PAUSE;
+                self.state.push = Instant::now() + LONGEST_PAUSE;
                 proceed(self.lease.write().await?)
             }
             BookingResult::Unknown(what) => {
@@ -110,7 +103,7 @@ impl Service<'_> {
                 batch.attempts = batch.attempts.saturating_add(1);
                 let is_first = batch.attempts == 1;
                 self.lease.record.batch = Some(batch);
-                self.schedule.push = Instant::now() + pause;
+                self.state.push = Instant::now() + pause;
                 // The failures that follow are written with the next renewal.
                 if is_first { proceed(self.lease.write().await?) } else { Ok(()) }
             }

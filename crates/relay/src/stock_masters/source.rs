@@ -27,8 +27,31 @@ pub(super) struct FiguresPage {
     pub(super) figures: Vec<Figure>,
     /// Where the next page begins. `None` after the last one.
     pub(super) next: Option<String>,
-    /// The last batch that the figures contain, if the stock master says so.
-    pub(super) booked: Option<String>,
+    /// The last batch that the figures contain.
+    pub(super) booked: BookedBatch,
+}
+
+/// The last batch that figures contain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum BookedBatch {
+    /// The stock master does not say.
+    #[default]
+    NotSaid,
+    /// None yet.
+    None,
+    /// The batch with this id.
+    Id(String),
+}
+
+impl BookedBatch {
+    /// Whether the figures may lack the batch that was booked last.
+    pub(super) fn lacks(&self, newest: Option<&String>) -> bool {
+        match (self, newest) {
+            (Self::NotSaid, _) | (_, None) => false,
+            (Self::None, Some(_)) => true,
+            (Self::Id(theirs), Some(newest)) => theirs != newest,
+        }
+    }
 }
 
 /// An order that a stock master has.
@@ -136,9 +159,12 @@ impl Source {
 pub(super) struct Caller(Client);
 
 impl Caller {
-    /// Reads JSON.
+    /// Reads JSON. A read that was not answered is repeated, because a server may close a connection that was not used for long.
     pub(super) async fn get(&self, path: &str) -> Result<Value, SourceError> {
-        let answer = self.0.send_raw("GET", path, b"").await;
+        let mut answer = self.0.send_raw("GET", path, b"").await;
+        if answer.is_err() {
+            answer = self.0.send_raw("GET", path, b"").await;
+        }
         let answer = answer.map_err(|error| SourceError::Failed(error.to_string()))?;
         match answer.status {
             200 => serde_json::from_slice(&answer.body)

@@ -63,12 +63,14 @@ pub(super) fn proceed(state: LeaseState) -> Result<(), ServiceEnd> {
     }
 }
 
-/// When things are due.
-pub(super) struct Schedule {
+/// When things are due, and what was found. It outlives a service, which ends whenever an operator asks for something.
+pub(super) struct WorkerState {
     pub(super) push: Instant,
     pub(super) pull: Instant,
-    pub(super) report: Instant,
+    pub(super) reconcile: Instant,
     check: Instant,
+    /// What was found since the last report.
+    pub(super) report: ReconciliationReport,
 }
 
 /// What a service knows besides the record.
@@ -82,9 +84,7 @@ pub(super) struct Service<'a> {
     pub(super) scanned: u64,
     /// The newest version of the record that was seen in the feed.
     seen_version: u64,
-    pub(super) schedule: Schedule,
-    /// What was found since the last report.
-    pub(super) report: ReconciliationReport,
+    pub(super) state: &'a mut WorkerState,
 }
 
 impl Worker {
@@ -97,11 +97,19 @@ impl Worker {
                 return tracing::error!(stock_master = name, error, "the stock master can't be served");
             }
         };
+        let now = Instant::now();
+        let mut state = WorkerState {
+            push: now,
+            pull: now,
+            reconcile: now + self.options.reconcile,
+            check: now,
+            report: ReconciliationReport::default(),
+        };
         let mut standby: Option<Standby> = None;
         let mut stop = self.stop.clone();
         loop {
             match self.take(&mut standby).await {
-                Ok(Some(lease)) => match self.serve(&source, lease).await {
+                Ok(Some(lease)) => match self.serve(&source, lease, &mut state).await {
                     ServiceEnd::Changed => continue,
                     ServiceEnd::Stopped => return,
                     ServiceEnd::Lost => {
@@ -143,8 +151,12 @@ impl Worker {
             .await
     }
 
-    async fn serve<'a>(&'a self, source: &'a Source, lease: Lease<'a, StockMasterRecord>) -> ServiceEnd {
-        let now = Instant::now();
+    async fn serve<'a>(
+        &'a self,
+        source: &'a Source,
+        lease: Lease<'a, StockMasterRecord>,
+        state: &'a mut WorkerState,
+    ) -> ServiceEnd {
         let mut service = Service {
             worker: self,
             source,
@@ -152,8 +164,7 @@ impl Worker {
             pending: PendingDecrements::default(),
             scanned: lease.record.position,
             seen_version: 0,
-            schedule: Schedule { push: now, pull: now, report: now + self.options.reconcile, check: now },
-            report: ReconciliationReport::default(),
+            state,
             lease,
         };
         let end = match service.run().await {
@@ -183,14 +194,14 @@ impl Service<'_> {
                 self.answer_request(&request).await?;
             }
             let now = Instant::now();
-            if now >= self.schedule.pull {
+            if now >= self.state.pull {
                 self.pull(false).await?;
-                self.schedule.pull = Instant::now() + self.worker.options.pull;
+                self.state.pull = Instant::now() + self.worker.options.pull;
             }
-            if now >= self.schedule.report {
+            if now >= self.state.reconcile {
                 self.compare_orders(false).await?;
                 self.finish_report(None).await?;
-                self.schedule.report = Instant::now() + self.worker.options.reconcile;
+                self.state.reconcile = Instant::now() + self.worker.options.reconcile;
             }
             self.keep_record().await?;
             let longest = LONGEST_WAIT.min(self.worker.options.push);
@@ -300,10 +311,10 @@ impl Service<'_> {
 
     /// Writes the record if it is due, and otherwise looks whether somebody has changed it.
     async fn keep_record(&mut self) -> Result<(), ServiceEnd> {
-        if Instant::now() < self.schedule.check {
+        if Instant::now() < self.state.check {
             return Ok(());
         }
-        self.schedule.check = Instant::now() + RECORD_INTERVAL;
+        self.state.check = Instant::now() + RECORD_INTERVAL;
         let has_passed = self.scanned - self.lease.record.position >= PASSED_EVENTS;
         let is_due = self.worker.is_shared && self.lease.age() >= RENEW_INTERVAL;
         if has_passed || is_due {

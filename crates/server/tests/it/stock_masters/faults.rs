@@ -2,7 +2,7 @@
 
 use super::master::{Fault, Master};
 use super::{check_totals, count, owned, reconcile, sell, shown, start};
-use crate::ctl::{done, refused};
+use crate::ctl::{done, json, refused};
 use crate::support::wait_for;
 use stockhold_api::wire::{Command, Patch, RequestedLine, Stock, Terms};
 
@@ -85,6 +85,11 @@ fn a_stock_master_that_loses_a_batch_is_believed_and_its_orders_are_missed() {
     });
     master.set_fault(Fault::None);
     std::thread::sleep(std::time::Duration::from_millis(1_100));
+    // One that says which batches it has is not believed.
+    let report = json(&server, &["reconcile", "erp", "--dry-run"]);
+    assert!(report["incomplete"].as_str().unwrap().contains("do not contain the last batch"), "{report}");
+    assert_eq!((count(&report, "total_corrected"), count(&report, "sale_missing")), (0, 1), "{report}");
+    master.books().is_silent = true;
     let report = reconcile(&server);
     // It owns the total. So the unit is back, and a person has to look at the sale.
     assert_eq!((count(&report, "total_corrected"), count(&report, "sale_missing")), (1, 1), "{report}");

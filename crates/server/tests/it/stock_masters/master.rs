@@ -52,6 +52,8 @@ pub(crate) struct Books {
     /// Batches that came again.
     pub(crate) repeated: usize,
     pub(crate) refused: usize,
+    /// Whether its figures do not say which batch they contain.
+    pub(crate) is_silent: bool,
 }
 
 /// A stock master at an address.
@@ -151,8 +153,8 @@ fn write(stream: &mut TcpStream, status: u16, body: &Value) -> std::io::Result<(
         "HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    // In one write, so that no acknowledgement is waited for.
+    stream.write_all(format!("{head}{body}").as_bytes())
 }
 
 /// The answer to a request. `None`: the connection ends without one.
@@ -209,7 +211,11 @@ fn figures(books: &Books, query: &str) -> Value {
     if books.fault == Fault::RepeatsPages {
         next = Some("0".to_owned());
     }
-    json!({ "items": items, "next_cursor": next, "booked_batch": last_batch })
+    let mut answer = json!({ "items": items, "next_cursor": next });
+    if !books.is_silent {
+        answer["booked_batch"] = json!(last_batch);
+    }
+    answer
 }
 
 fn book(books: &mut Books, request: &Request) -> Option<(u16, Value)> {
