@@ -2,7 +2,7 @@
 //! It decides what a refusal means for a row. It never changes an item that a row does not name.
 
 use super::prediction::PredictedItem;
-use super::row::{ItemRow, RowError, UNITS, first_segment};
+use super::row::{ItemRow, OVERRIDE, RowError, UNITS, first_segment};
 use crate::client::{CallError, RetryClient};
 use serde::Deserialize;
 use serde_json::Value;
@@ -186,7 +186,11 @@ impl ApplyOptions {
         if let Some(bad) = below_committed(row, &body, item) {
             return RowOutcome::Rejected(bad);
         }
-        let same = earlier.is_none() && body.iter().all(|(name, value)| item[name] == *value);
+        if let Some(bad) = owned_elsewhere(row, &body, item) {
+            return RowOutcome::Rejected(bad);
+        }
+        let is_same = |(name, value): (&String, &Value)| name == OVERRIDE || item[name] == *value;
+        let same = earlier.is_none() && body.iter().all(is_same);
         if same { RowOutcome::Unchanged } else { RowOutcome::Updated }
     }
 }
@@ -222,6 +226,20 @@ fn below_committed(row: &ItemRow, body: &serde_json::Map<String, Value>, item: &
     let committed = figure("confirmed_sold") + figure("held_units");
     let total = body.get("total_units")?.as_u64().filter(|total| *total < committed)?;
     let what = format!("{total} is less than the {committed} that are sold or held: it would be refused");
+    Some(RowError { line: row.line, column: "total_units".to_owned(), what })
+}
+
+/// Why an item whose total an external system owns would refuse the row. A row that names another owner has a total of its own.
+fn owned_elsewhere(row: &ItemRow, body: &serde_json::Map<String, Value>, item: &Value) -> Option<RowError> {
+    let owner = item["stock_master"].as_str()?;
+    let keeps_owner = body.get("stock_master").is_none_or(|asked| asked == owner);
+    let total = body.get("total_units").filter(|total| **total != item["total_units"])?;
+    if !keeps_owner || body.contains_key(OVERRIDE) {
+        return None;
+    }
+    let what = format!(
+        "the stock master {owner:?} owns the total, found {total}: it would be refused without --override"
+    );
     Some(RowError { line: row.line, column: "total_units".to_owned(), what })
 }
 

@@ -7,6 +7,8 @@ use crate::price::price;
 use serde_json::{Map, Value};
 use stockhold_domain::Label;
 
+/// The member that sets a total although an external system owns it.
+pub(super) const OVERRIDE: &str = "override";
 /// The mode of items with interchangeable units.
 pub(super) const COUNTED: &str = "counted";
 /// The mode of items whose units have ids.
@@ -290,7 +292,7 @@ impl RowBuilder {
             return Err(bad("total_units", what.to_owned()));
         }
         if reading.override_owner {
-            self.settings.insert("override".to_owned(), Value::Bool(true));
+            self.settings.insert(OVERRIDE.to_owned(), Value::Bool(true));
         }
         let body = Value::Object(self.settings.clone()).to_string();
         let query = format!("location={}", encoded(&location));

@@ -243,6 +243,29 @@ fn a_dry_run_finds_what_the_import_would_refuse() {
 }
 
 #[test]
+fn totals_of_a_stock_master_need_an_override() {
+    let server = Server::start();
+    write(&server, "first.csv", "sku,total_units,stock_master\ntins,5,erp\nmugs,5,erp\n");
+    report(&server, &["first.csv"], 0);
+    write(&server, "next.csv", "sku,total_units,stock_master\ntins,6,\nmugs,5,\ntins,7,pos\n");
+    for mode in [&["--dry-run"][..], &[]] {
+        let report = report(&server, &[&["next.csv"], mode].concat(), 6);
+        let errors = report["errors"].as_array().unwrap();
+        assert_eq!(
+            (errors.len(), &errors[0]["line"], &errors[0]["column"]),
+            (1, &2.into(), &"total_units".into())
+        );
+        assert_eq!(&report["updated"], 1, "another owner has its own total: {report}");
+    }
+    assert_eq!(server.item("tins").unwrap().total_units, 7);
+    write(&server, "forced.csv", "sku,total_units\ntins,9\nmugs,5\n");
+    let dry = report(&server, &["forced.csv", "--override", "--dry-run"], 0);
+    assert_eq!((&dry["updated"], &dry["kept"]), (&1.into(), &1.into()), "{dry}");
+    report(&server, &["forced.csv", "--override"], 0);
+    assert_eq!(server.item("tins").unwrap().total_units, 9);
+}
+
+#[test]
 fn a_dry_run_finds_a_seat_that_is_named_twice() {
     let server = Server::start();
     write(&server, "seats.csv", "unit_id,row\nA-1,A\nA-2,A\nA-1,A\nA-3,A\nA-2,B\n");
