@@ -135,7 +135,7 @@ finding_kinds! {
     DecrementRefused "decrement_refused" "The stock master refuses a batch of decrements. Nothing behind it is sent.";
     SaleMissing "sale_missing" "The stock master has no order for a sale.";
     OrderWithoutReservation "order_without_reservation" "The stock master has an order, and no reservation was confirmed for it.";
-    Orphan "orphan" "An active reservation is older than orphan_after_seconds, and the stock master has no order of its owner.";
+    Orphan "orphan" "An active reservation is older than `orphan_after_seconds`, and the stock master has no order of its owner.";
     OrphanReleased "orphan_released" "Such a reservation was released.";
 }
 
@@ -357,7 +357,9 @@ mod tests {
     fn what_persists_is_news_once() {
         let with = |kinds: &[FindingKind]| {
             let mut report = ReconciliationReport::default();
-            kinds.iter().for_each(|kind| report.add(Finding::new(*kind)));
+            for kind in kinds {
+                report.add(Finding::new(*kind));
+            }
             report
         };
         let (missing, corrected) = (FindingKind::ItemMissing, FindingKind::TotalCorrected);

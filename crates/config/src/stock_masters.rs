@@ -248,7 +248,7 @@ mod tests {
         .unwrap();
         let [erp] = &all[..] else { panic!("one stock master") };
         assert_eq!((erp.name.as_str(), erp.kind, erp.release_orphans), ("erp", StockMasterKind::Json, true));
-        assert_eq!((erp.pull, erp.push), (Duration::from_secs(60), Duration::from_millis(300)));
+        assert_eq!((erp.pull, erp.push), (Duration::from_mins(1), Duration::from_millis(300)));
         assert_eq!(erp.decrement_at, DecrementAt::Sale);
         assert!(!format!("{all:?}").contains("secret"));
     }

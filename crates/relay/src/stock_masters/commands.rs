@@ -11,7 +11,7 @@ use stockhold_domain::RecordChange;
 use stockhold_store::Failure;
 
 /// Longest wait for a reconciliation.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// How often it is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Tries of a change of a record that its holder changes at the same time.

@@ -176,7 +176,7 @@ impl Service<'_> {
         for (correction, outcome) in corrections.iter().zip(outcomes) {
             match outcome? {
                 Outcome::Done(_) => {
-                    self.note_correction(correction, FindingKind::TotalCorrected, correction.delta)
+                    self.note_correction(correction, FindingKind::TotalCorrected, correction.delta);
                 }
                 Outcome::Refused(Rejection::BelowCommitted {
                     confirmed_sold,

@@ -74,7 +74,8 @@ impl JsonSource {
     ) -> Result<OrdersPage, SourceError> {
         let mut path = format!("/orders?since={}", path_segment(&instant_text(since)));
         if let Some(cursor) = cursor {
-            path.push_str(&format!("&cursor={}", path_segment(cursor)));
+            path.push_str("&cursor=");
+            path.push_str(&path_segment(cursor));
         }
         let answer: OrdersAnswer = read(self.0.get(&path).await?)?;
         let order = |entry: OrderEntry| {

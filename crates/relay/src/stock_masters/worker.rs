@@ -222,7 +222,9 @@ impl Service<'_> {
             };
             let is_last = page.len() < ITEM_PAGE;
             after = page.last().map(|item| item.key.clone());
-            page.iter().for_each(|item| self.items.add_listed(item));
+            for item in &page {
+                self.items.add_listed(item);
+            }
             self.renew().await?;
             if is_last {
                 break;

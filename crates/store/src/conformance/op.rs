@@ -341,15 +341,7 @@ impl OpContext {
                 (Command::SetStock(set), None)
             }
             Op::AdjustStock { item, delta, expected, key } => {
-                let adjust = AdjustStock {
-                    item: self.item(*item).clone(),
-                    delta: if *delta == 0 { 1 } else { i64::from(*delta) },
-                    reason: label("count"),
-                    supply_id: None,
-                    override_owner: delta % 2 == 0,
-                    expected: expected.map(precondition),
-                };
-                (Command::AdjustStock(adjust), *key)
+                (Command::AdjustStock(adjustment(self.item(*item), *delta, *expected)), *key)
             }
             Op::DeleteItem { item, expected, key } => {
                 let item = self.item(*item).clone();
@@ -548,4 +540,15 @@ pub(super) fn chosen(how: u8, which: u8, count: u8) -> (Option<UnitSelection>, u
 fn recent<T>(all: &[T], ago: u8) -> Option<&T> {
     let span = all.len().min(RECENT);
     all.iter().rev().nth(usize::from(ago).checked_rem(span)?)
+}
+
+fn adjustment(item: &ItemKey, delta: i8, expected: Option<u8>) -> AdjustStock {
+    AdjustStock {
+        item: item.clone(),
+        delta: if delta == 0 { 1 } else { i64::from(delta) },
+        reason: label("count"),
+        supply_id: None,
+        override_owner: delta % 2 == 0,
+        expected: expected.map(precondition),
+    }
 }

@@ -175,7 +175,7 @@ fn answer(books: &Mutex<Books>, request: &Request) -> Option<(u16, Value)> {
             Some((200, json!({ "orders": orders.collect::<Vec<_>>(), "next_cursor": null })))
         }
         ("GET", "/api/V1/inventory/source-items") => {
-            let entry = |(sku, units): (&String, &i64)| json!({ "sku": sku, "source_code": "default", "quantity": *units as f64, "status": 1 });
+            let entry = |(sku, units): (&String, &i64)| json!({ "sku": sku, "source_code": "default", "quantity": f64::from(i32::try_from(*units).unwrap()), "status": 1 });
             let items: Vec<_> = books.stock.iter().map(entry).collect();
             Some((200, json!({ "total_count": items.len(), "items": items })))
         }
