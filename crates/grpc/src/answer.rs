@@ -1,6 +1,7 @@
 //! Answers: the JSON of the HTTP API becomes messages.
 
-use crate::method::{Method, POOL};
+use crate::descriptors::POOL;
+use crate::method::Method;
 use crate::wire::MessageSeed;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value as Field};

@@ -5,6 +5,7 @@
 //! no rule, reads no clock and does no I/O.
 
 mod answer;
+mod descriptors;
 mod fault;
 mod json;
 mod members;
@@ -15,8 +16,9 @@ mod status;
 mod wire;
 
 pub use answer::{AnswerError, CommandResults, answer, event_answer, position_answer};
+pub use descriptors::DESCRIPTORS;
 pub use fault::Fault;
-pub use method::{DESCRIPTORS, Kind, Method, SERVICES};
+pub use method::{Kind, Method, SERVICES};
 pub use request::{Commands, HttpRequest, request};
 pub use status::{Status, code, of_fault, of_problem, plain};
 

@@ -66,7 +66,7 @@ pub(crate) struct Members<'m> {
 }
 
 /// A field that has a value.
-pub(crate) enum Taken {
+pub(crate) enum FieldText {
     Text(String),
     /// Several texts, or a number, or a flag: as a query has it.
     Other(String),
@@ -119,19 +119,19 @@ impl<'m> Members<'m> {
     }
 
     /// Takes a field out.
-    pub(crate) fn take(&mut self, name: &str) -> Result<Option<Taken>, Fault> {
+    pub(crate) fn take(&mut self, name: &str) -> Result<Option<FieldText>, Fault> {
         let Some(field) = self.shape.field(name) else { return Ok(None) };
         let values = self.take_pieces(field);
         if values.is_empty() {
             return Ok(None);
         }
-        taken(field, &values).map(Some)
+        field_text(field, &values).map(Some)
     }
 
     /// Takes a text out.
     pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<String>, Fault> {
         Ok(self.take(name)?.map(|taken| match taken {
-            Taken::Text(text) | Taken::Other(text) => text,
+            FieldText::Text(text) | FieldText::Other(text) => text,
         }))
     }
 
@@ -151,7 +151,7 @@ impl<'m> Members<'m> {
                 }
                 continue;
             }
-            let (Taken::Text(text) | Taken::Other(text)) = taken(field, &values)?;
+            let (FieldText::Text(text) | FieldText::Other(text)) = field_text(field, &values)?;
             all.push((field.name.as_str(), text));
         }
         Ok(all)
@@ -248,22 +248,22 @@ fn default_of(field: &FieldShape) -> &'static str {
 }
 
 /// The values of a field as a query has them.
-fn taken(field: &FieldShape, values: &[FieldPiece<'_>]) -> Result<Taken, Fault> {
+fn field_text(field: &FieldShape, values: &[FieldPiece<'_>]) -> Result<FieldText, Fault> {
     let place = Place::ROOT;
     let place = place.name(&field.name);
     match (&field.kind, field.is_list, values.last()) {
-        (FieldKind::Text, false, Some((_, piece))) => Ok(Taken::Text(text(*piece, place)?.to_owned())),
+        (FieldKind::Text, false, Some((_, piece))) => Ok(FieldText::Text(text(*piece, place)?.to_owned())),
         (FieldKind::Text, true, _) => {
             let texts = values.iter().map(|(_, piece)| text(*piece, place)).collect::<Result<Vec<_>, _>>()?;
-            Ok(Taken::Other(texts.join(",")))
+            Ok(FieldText::Other(texts.join(",")))
         }
         (FieldKind::Timestamp(descriptor), false, Some((_, Piece::Bytes(bytes)))) => {
-            Ok(Taken::Text(time(&decoded(descriptor, bytes, place)?, &place.pointer())?))
+            Ok(FieldText::Text(time(&decoded(descriptor, bytes, place)?, &place.pointer())?))
         }
         _ => {
             let mut out = Vec::new();
             write_values(&mut out, field, values, place)?;
-            Ok(Taken::Other(String::from_utf8_lossy(&out).into_owned()))
+            Ok(FieldText::Other(String::from_utf8_lossy(&out).into_owned()))
         }
     }
 }

@@ -1,21 +1,15 @@
 //! The methods: each has the route that it is a twin of.
 
+use crate::descriptors::POOL;
 use crate::shape::MessageShape;
-use prost_reflect::{DescriptorPool, MessageDescriptor};
+use prost_reflect::MessageDescriptor;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use stockhold_api::routes::RouteId;
 
-/// The descriptors of all `.proto` files, for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 /// The services, by their full names.
 pub const SERVICES: [&str; 3] =
     ["stockhold.v1.Reservations", "stockhold.v1.Inventory", "stockhold.v1.Events"];
-
-pub(crate) static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "the descriptors are compiled in, and a test decodes them")]
-    DescriptorPool::decode(DESCRIPTORS).expect("the compiled descriptors are valid")
-});
 
 static METHODS: LazyLock<HashMap<String, Method>> = LazyLock::new(|| {
     let services = POOL.services().filter(|service| SERVICES.contains(&service.full_name()));

@@ -1,6 +1,6 @@
 //! What fields a message has, in the form in which reading one needs it. Descriptors are looked up once, at the first call.
 
-use crate::method::POOL;
+use crate::descriptors::POOL;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use std::collections::HashMap;
 use std::sync::LazyLock;

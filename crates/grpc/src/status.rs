@@ -1,7 +1,7 @@
 //! Refusals: a problem becomes a `google.rpc.Status`.
 
+use crate::descriptors::POOL;
 use crate::fault::Fault;
-use crate::method::POOL;
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, ReflectMessage};
 use stockhold_api::problem::Reason;

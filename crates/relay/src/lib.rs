@@ -8,7 +8,7 @@
 //!
 //! Webhooks get the same events (`webhooks`). Their endpoints are records of the store, and not in the configuration.
 //!
-//! Stock masters are external systems that own the totals of items (`stock_masters`). They are told of sales, and their figures are
+//! Stock masters are external systems that own the totals of items (`stock_masters`). The relay sends sales to them, and their figures are
 //! compared with the totals.
 //!
 //! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`, `webhook_commands`, `stock_masters`.
@@ -20,6 +20,7 @@ mod inventory;
 mod lease;
 mod message;
 mod options;
+mod reconciliation_commands;
 mod records;
 mod relay;
 mod runner;
@@ -32,7 +33,8 @@ mod webhooks;
 
 pub use filter::{EventFilter, TypeFilter};
 pub use options::{KafkaOptions, RelayOptions, SinkKind, SinkOptions, SinkStart};
+pub use reconciliation_commands::ReconciliationError;
 pub use relay::{Relay, SinkCommandError};
-pub use stock_masters::{DecrementAt, ReconciliationError, StockMasterKind, StockMasterOptions};
+pub use stock_masters::{DecrementAt, StockMasterKind, StockMasterOptions};
 pub use webhook_commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
 pub use webhooks::WebhookOptions;

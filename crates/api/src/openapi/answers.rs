@@ -17,7 +17,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("ReservationLine", line()),
         ("Payment", payment()),
         ("Item", item()),
-        ("Supply", super::requests::supply()),
+        ("Supply", super::stock_requests::supply()),
         ("Availability", availability()),
         ("Sale", sale()),
         ("PausedScope", paused_scope()),

@@ -3,9 +3,8 @@
 use super::operation::Operation;
 use super::problems;
 use super::requests::{
-    ADJUSTMENT, PARTIES, adjust_members, amend_members, at_least_one, basket, confirm_members, merge_members,
-    parties, payment_members, return_members, sale_members, single, split_members, stock_members, ttl,
-    with_count,
+    PARTIES, amend_members, at_least_one, basket, confirm_members, merge_members, parties, payment_members,
+    return_members, sale_members, single, split_members, ttl,
 };
 use super::reservations::example;
 use super::samples::{EXAMPLE_IDS, at, cart, item, item_key, request_id, written};
@@ -13,6 +12,7 @@ use super::schema::{
     Member, always, array, closed, flag, integer, key, label, location, maybe, named, object, time, units,
     uuid, with,
 };
+use super::stock_requests::{ADJUSTMENT, adjust_members, stock_members, with_count};
 use crate::decode::{COMMANDS, ITEMS, LOCATIONS, MAX_VERSION};
 use crate::encode;
 use crate::problem::Reason;

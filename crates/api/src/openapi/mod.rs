@@ -15,6 +15,7 @@ mod reconciliation;
 mod samples;
 mod schema;
 mod sinks;
+mod stock_requests;
 mod webhooks;
 
 mod answers;
@@ -129,6 +130,7 @@ fn made() -> Value {
 fn schemas() -> Map<String, Value> {
     let bodies = [
         requests::schemas(),
+        stock_requests::schemas(),
         batches::schemas(),
         answers::schemas(),
         lists::schemas(),

@@ -44,6 +44,6 @@ impl LeasedRecord for StockMasterRecord {
 }
 
 /// The name of the record with the last report of a stock master. A dry run has a record of its own.
-pub(super) fn report_name(stock_master: &str, dry_run: bool) -> String {
+pub(crate) fn report_name(stock_master: &str, dry_run: bool) -> String {
     if dry_run { format!("{stock_master}:dry_run") } else { stock_master.to_owned() }
 }

@@ -10,9 +10,8 @@
 //! `counted` is what its decrements count: sold units, or units that have left the shelf. A sale moves both sides alike, so sales may go
 //! on while figures are compared. Corrections are adjustments that expect the version of the item.
 //!
-//! Read in this order: `options`, `decrements`, `owned_items`, `source`, `worker`, `figures`, `orders`, `commands`.
+//! Read in this order: `options`, `decrements`, `owned_items`, `source`, `worker`, `figures`, `orders`. What operators do with them is in `reconciliation_commands`.
 
-mod commands;
 mod decrements;
 mod figures;
 mod json_source;
@@ -25,6 +24,6 @@ mod push;
 mod source;
 mod worker;
 
-pub use commands::ReconciliationError;
+pub(crate) use lease::report_name;
 pub use options::{DecrementAt, StockMasterKind, StockMasterOptions};
 pub(crate) use worker::Worker;

@@ -121,7 +121,7 @@ impl Source {
         })
     }
 
-    /// Whether it is told of sales.
+    /// Whether sales are sent to it.
     pub(super) fn takes_decrements(&self) -> bool {
         matches!(self, Self::Json(_))
     }

@@ -1,8 +1,7 @@
 //! What operators do with stock masters.
 
-use super::lease::report_name;
-use super::options::StockMasterOptions;
 use crate::relay::Relay;
+use crate::stock_masters::{StockMasterOptions, report_name};
 use std::time::Duration;
 use stockhold_api::stock_master_record::{
     ReconciliationReport, ReconciliationRequest, StockMasterRecord, StockMasterStatus,
