@@ -23,6 +23,8 @@ pub(super) fn run(args: &ArchiveArgs, config: &Config) -> Result<(), (u8, String
         now: options.clock.now(),
         drop: args.drop,
         consumers: &|records| consumers_behind(records, &args.ignore_sink),
+        files: usize::MAX,
+        is_cancelled: &|| false,
     };
     let bar = ProgressBar::new_spinner();
     let done = stockhold_embedded::archive(&config.data_dir, &request, &mut files, |done| {

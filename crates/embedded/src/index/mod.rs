@@ -61,6 +61,22 @@ const SCHEMA: &str = "
     CREATE TABLE closed (id BLOB PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
+/// The state of an index at the time of a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AsOf {
+    /// The batch up to which the index was complete.
+    pub(crate) complete: u64,
+    /// The batch up to which the index had let go of what was archived.
+    pub(crate) archived: u64,
+}
+
+impl AsOf {
+    /// Whether the index was complete up to a batch, and had let go of what was archived up to another one.
+    pub(crate) fn has_all_of(self, complete: u64, archived: u64) -> bool {
+        self.complete >= complete && self.archived >= archived
+    }
+}
+
 /// The name of the pause of everything among the paused locations. No location has an empty name.
 pub(crate) const PAUSE_EVERYTHING: &str = "";
 
@@ -263,7 +279,7 @@ impl Index {
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
         closed::write(&write, &chunk.closed, &mut state.closed, &mut throttle)?;
-        closed::delete(&write, &chunk.archived, &mut state.closed)?;
+        closed::delete(&write, &chunk.archived, &mut state.closed, &mut throttle)?;
         write_state(&write, state)?;
         more(&write)?;
         fault!("index.written" => injected_error());
@@ -314,6 +330,17 @@ impl Index {
         Ok(())
     }
 
+    /// Deletes some of the closed reservations that [`Index::forget_archived`] lets go of, in a transaction of its own.
+    pub(crate) fn delete_closed(&mut self, closed: &[ReservationId]) -> rusqlite::Result<()> {
+        let mut state = self.state;
+        let write = self.db.transaction()?;
+        closed::delete(&write, closed, &mut state.closed, &mut self.throttle.clone())?;
+        write_state(&write, state)?;
+        write.commit()?;
+        self.state = state;
+        Ok(())
+    }
+
     /// Lets go of these closed reservations, and of keys that were used before `dropped_before`. They were archived with the
     /// batches up to `archived`.
     pub(crate) fn forget_archived(
@@ -325,7 +352,7 @@ impl Index {
         let dropped_before = dropped_before.max(self.state.dropped_before);
         let mut state = IndexState { dropped_before, archived, ..self.state };
         let write = self.db.transaction()?;
-        closed::delete(&write, closed, &mut state.closed)?;
+        closed::delete(&write, closed, &mut state.closed, &mut self.throttle.clone())?;
         write_state(&write, state)?;
         write.commit()?;
         self.state = state;
@@ -563,11 +590,12 @@ fn load_items(
     Ok(totals)
 }
 
-/// Finds a used key. Also returns the batch up to which the index was complete.
-pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, u64), IndexError> {
+/// Finds a used key. Also returns the state of the index.
+pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, AsOf), IndexError> {
     let read = db.unchecked_transaction()?;
     let state = read_state(&read)?;
     let record = keys::find(&read, hash)?;
     // The reservation of a key that was archived may be gone.
-    Ok((record.filter(|record| state.archived == 0 || record.at >= state.dropped_before), state.keyed))
+    let as_of = AsOf { complete: state.keyed, archived: state.archived };
+    Ok((record.filter(|record| state.archived == 0 || record.at >= state.dropped_before), as_of))
 }
