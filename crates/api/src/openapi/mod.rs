@@ -20,6 +20,7 @@ mod answers;
 mod lists;
 mod requests;
 
+mod archive;
 mod batches;
 mod checkouts;
 mod cloud_events;
@@ -81,6 +82,7 @@ fn made() -> Value {
         gate::operations(),
         sinks::operations(),
         webhooks::operations(),
+        archive::operations(),
         profiles::operations(),
         keys::operations(),
         pages::operations(),
@@ -136,6 +138,7 @@ fn schemas() -> Map<String, Value> {
         gate::schemas(),
         sinks::schemas(),
         webhooks::schemas(),
+        archive::schemas(),
         cloud_events::schemas(),
         pools::schemas(),
         prices::schemas(),

@@ -82,6 +82,7 @@ impl ErrorCode {
             | Reason::BelowCommitted
             | Reason::KeyEnded
             | Reason::GateNotConfigured
+            | Reason::ArchiveFailed
             | Reason::UnknownSink
             | Reason::UnknownWebhook
             | Reason::UnknownDelivery

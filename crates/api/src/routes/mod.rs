@@ -3,6 +3,7 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
+mod archive;
 mod checkouts;
 mod customers;
 mod gate;

@@ -5,7 +5,7 @@ use super::row::{
     item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use super::{checkouts, customers, gate, limits, profiles, reservations, sinks, webhooks};
+use super::{archive, checkouts, customers, gate, limits, profiles, reservations, sinks, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -479,6 +479,7 @@ routes! {
     ListDeliveries Get "/v1/webhooks/{webhook_id}/deliveries" "list_deliveries" [webhooks::LIST_DELIVERIES] {}
     RetryDelivery Post "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry" "retry_delivery" [webhooks::RETRY_DELIVERY] {}
     ReplayWebhook Post "/v1/webhooks/{webhook_id}/replay" "replay_webhook" [webhooks::REPLAY_WEBHOOK] {}
+    ArchiveEvents Post "/v1/archive" "archive_events" [archive::ARCHIVE_EVENTS] {}
     HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] {}
     HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] {}
     HubConfirm Post "/hub/confirm" "hub_confirm" [profiles::HUB_CONFIRM] {}

@@ -549,9 +549,8 @@ mod tests {
         memory.drop_closed_up_to(2);
         let as_of = |archived| AsOf { complete: 2, archived };
         memory.fetched.holds.push((id, Some(before.clone()), as_of(0)));
-        let leave = |last_event| {
-            LeavingReservations::new(std::iter::once((id, last_event)), Instant::from_micros(0))
-        };
+        let leave =
+            |last_event| LeavingReservations::new(std::iter::once((id, last_event)), Instant::from_micros(0));
         memory.begin_leaving(leave(EventId::from_u128(1)));
         assert!(memory.hold(id).unwrap().is_some(), "another event is its last one");
         memory.begin_leaving(leave(before.last_event));

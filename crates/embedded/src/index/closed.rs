@@ -2,8 +2,8 @@
 
 use crate::error::IndexError;
 use crate::index::checksum::{TableTotals, check_neighbours, row_sum};
-use crate::index::{AsOf, read_state};
 use crate::index::throttle::WriteThrottle;
+use crate::index::{AsOf, read_state};
 use rusqlite::{Connection, OptionalExtension, params};
 use stockhold_domain::{Hold, ReservationId};
 use stockhold_store::codec::{self, Reader};

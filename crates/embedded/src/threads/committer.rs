@@ -4,9 +4,9 @@
 
 use crate::engine::core::{PendingAnswer, SealedBatch};
 use crate::error::describe;
-use crate::log::{self, Log};
 use crate::log::batch::Batch;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
+use crate::log::{self, Log};
 use crate::threads::backpressure::{self, Backpressure};
 use crate::threads::indexer::{Mailbox, Message};
 use crate::threads::shared::Shared;
@@ -174,8 +174,7 @@ impl Committer {
             Err(error) => {
                 let error = describe(&error);
                 tracing::error!(error, "archived batches can't be deleted; the store writes nothing more");
-                self.shared
-                    .poison(format!("deleting archived batches failed ({error}); a restart recovers"));
+                self.shared.poison(format!("deleting archived batches failed ({error}); a restart recovers"));
                 return false;
             }
         }
@@ -185,8 +184,7 @@ impl Committer {
     /// Appends a batch, and deletes some archived ones with it.
     fn append(&mut self, batch: &Batch, previous_sum: u32) -> rusqlite::Result<u32> {
         let Some(archived) = self.untrimmed() else { return self.log.append(batch, previous_sum) };
-        let (sum, more) =
-            self.log.append_and_trim(batch, previous_sum, (archived, TRIMMED_PER_COMMIT))?;
+        let (sum, more) = self.log.append_and_trim(batch, previous_sum, (archived, TRIMMED_PER_COMMIT))?;
         if !more {
             self.trimmed_through = archived;
         }

@@ -2,8 +2,8 @@
 
 use super::{ArchiveError, ArchiveRequest, ArchiveSummary, CONSUMER_KINDS, ReadPosition, Step};
 use super::{check_previous, compare};
-use crate::base::{Base, gone_after};
 use crate::base::fold::{BaseFold, damaged, newest_event_in};
+use crate::base::{Base, gone_after};
 use crate::engine::leaving::LeavingReservations;
 use crate::error::OpenError;
 use crate::files;

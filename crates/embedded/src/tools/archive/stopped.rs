@@ -82,9 +82,7 @@ impl ArchivedStore for StoppedStore {
         reached(Step::LogTrimmed);
         let index_file = self.dir.join(files::INDEX);
         let failed = |error| OpenError::sqlite(&index_file, "writing", error);
-        self.index
-            .forget_archived(&gone, start.head.number, start.keys_dropped_before())
-            .map_err(failed)?;
+        self.index.forget_archived(&gone, start.head.number, start.keys_dropped_before()).map_err(failed)?;
         // A reader may have delayed the checkpoint. Then a power cut may still bring the reservations back.
         if crate::log::checkpoint(&self.index.db, "TRUNCATE").map_err(failed)? == 0 {
             self.index_archived = start.head.number;

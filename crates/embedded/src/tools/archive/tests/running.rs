@@ -53,10 +53,13 @@ fn what_leaves_a_running_store_and_what_stays_add_up() {
             let mut page = |after| history.bench.find(Query::Events { after, limit: count + 1 }).unwrap();
             let QueryResult::Events(rows) = page(through) else { panic!("{case}: no events") };
             let rest = rows.into_iter().map(|row| row.event);
-            let all: Vec<_> = memory.events().into_iter().chain(rest).map(|row| archived_form(&row)).collect();
+            let all: Vec<_> =
+                memory.events().into_iter().chain(rest).map(|row| archived_form(&row)).collect();
             assert!(all.into_iter().eq(history.events.iter().map(archived_form)), "{case}");
             if through > 0 {
-                assert!(matches!(page(through - 1), QueryResult::Archived { through: told } if told == through));
+                assert!(
+                    matches!(page(through - 1), QueryResult::Archived { through: told } if told == through)
+                );
             }
             if cut == count / 2 {
                 history.bench.restart();
@@ -140,7 +143,8 @@ fn what_a_consumer_has_not_read_stays_and_so_does_what_it_goes_back_to() {
     let done = store.archive_by(10, &request, &mut memory, &mut |_| ()).unwrap();
     assert_eq!((done.dropped_through, done.dropped), (through, 0), "{done:?}");
     assert!(asked.get() > 1 && !store.is_archiving());
-    let events = submit_all(store, vec![Request::Query(Query::Events { after: through, limit: 3 })]).remove(0);
+    let events =
+        submit_all(store, vec![Request::Query(Query::Events { after: through, limit: 3 })]).remove(0);
     assert!(
         matches!(&events, Ok(Answer::QueryResult(QueryResult::Events(rows))) if rows.len() == 3),
         "{events:?}"
@@ -188,17 +192,23 @@ impl Shop {
         self.clock.set(Instant::from_micros(self.clock.now().micros() + micros));
     }
 
-    /// Sells units, returns some of them soon and some of them late, and leaves some holds alone. Returns what may be returned later.
-    fn sell(&self, seed: u64, rounds: usize) -> [usize; 2] {
+    /// Sells units until it is told to stop, and returns some of them later. Returns how many late returns were made, and how many sales
+    /// were unknown by then.
+    fn sell(&self, seed: u64) -> [usize; 2] {
         let mut maker = Maker::new(seed, &format!("{seed}-"));
         let shirt = maker.item("shirt");
         self.outcome(maker.wrap(set_stock(&shirt, 1_000_000)));
         let (mut sold, mut late) = (Vec::new(), [0, 0]);
-        for round in 0..rounds {
+        for round in 0.. {
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
             let reserved = maker.keyed(&format!("key-{seed}-{}", round % 50), reserve(&[(&shirt, 1)]));
             let id: ReservationId = match self.outcome(reserved) {
-                Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold)) => hold.id,
-                Outcome::Refused(Rejection::UnknownReservation(id) ) => id,
+                Outcome::Done(Reply::Reservation(hold)) | Outcome::Replayed(Reply::Reservation(hold)) => {
+                    hold.id
+                }
+                Outcome::Refused(Rejection::UnknownReservation(id)) => id,
                 Outcome::Refused(_) => continue,
                 other => panic!("{other:?}"),
             };
@@ -212,7 +222,7 @@ impl Shop {
             }
             // An old sale is returned. It may leave at the same time.
             if round % 3 == 0 && !sold.is_empty() {
-                let old = sold.remove(sold.len() * (round % 7) / 7);
+                let old = sold.remove(sold.len() * (round % 9) / 9);
                 match self.outcome(maker.wrap(return_all(old))) {
                     Outcome::Done(_) => late[0] += 1,
                     Outcome::Refused(Rejection::UnknownReservation(_)) => late[1] += 1,
@@ -251,7 +261,9 @@ impl Shop {
                     panic!("no page")
                 };
                 for hold in page.holds.iter().step_by(13) {
-                    let QueryResult::History(_) = self.find(Query::History(hold.id)) else { panic!("no history") };
+                    let QueryResult::History(_) = self.find(Query::History(hold.id)) else {
+                        panic!("no history")
+                    };
                 }
                 (after, pages, read) = (page.next, pages + 1, read + page.holds.len());
                 if after.is_none() || pages > 20 {
@@ -278,9 +290,17 @@ fn an_archive_under_load_leaves_a_store_that_adds_up() {
     let (mut dropped, mut gone, mut late) = (0, 0, [0, 0]);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| shop.read());
-        let sellers: Vec<_> = (1..=2).map(|seed| scope.spawn({ let shop = &shop; move || shop.sell(seed, 400) })).collect();
-        while !sellers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-            shop.pass(Duration::from_hours(5));
+        let sellers: Vec<_> = (1..=2)
+            .map(|seed| {
+                scope.spawn({
+                    let shop = &shop;
+                    move || shop.sell(seed)
+                })
+            })
+            .collect();
+        for _ in 0..8 {
+            shop.pass(Duration::from_hours(9));
+            std::thread::sleep(Duration::from_millis(100));
             let request = ArchiveRequest {
                 older_than: AGE,
                 key_retention: Duration::from_hours(24),
@@ -293,15 +313,15 @@ fn an_archive_under_load_leaves_a_store_that_adds_up() {
             let done = shop.store.archive_by(60, &request, &mut memory, &mut |_| ()).unwrap();
             (dropped, gone) = (dropped + done.dropped, gone + done.reservations);
         }
+        shop.stop.store(true, Ordering::Release);
         for seller in sellers {
             let [returned, unknown] = seller.join().unwrap();
             late = [late[0] + returned, late[1] + unknown];
         }
-        shop.stop.store(true, Ordering::Release);
         assert!(reader.join().unwrap() > 0);
     });
     assert!(dropped > 0 && gone > 0, "{dropped} events and {gone} reservations left");
-    assert!(late[0] > 0, "{late:?}");
+    assert!(late[0] > 0 && late[1] > 0, "{late:?}");
     assert_eq!(shop.store.fatal_error(), None);
     let through = memory.events().len() as u64;
     check(dir.path(), &mut memory, through);
