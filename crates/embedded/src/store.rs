@@ -92,7 +92,7 @@ pub struct EmbeddedStore {
     key_retention: Duration,
     /// Held during an archive.
     archiving: Mutex<()>,
-    _lock: DirectoryLock,
+    lock: DirectoryLock,
 }
 
 impl EmbeddedStore {
@@ -163,7 +163,7 @@ impl EmbeddedStore {
             dir: dir.to_owned(),
             key_retention,
             archiving: Mutex::new(()),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -171,6 +171,11 @@ impl EmbeddedStore {
     pub fn abandon(mut self) {
         self.shared.abandoned.store(true, Ordering::Release);
         self.stop(Message::Abandon);
+    }
+
+    /// Writes the address of the server into the directory, for tools that find it in use.
+    pub fn note_server(&self, url: &str) -> std::io::Result<()> {
+        self.lock.write(url)
     }
 
     /// Archives on the thread of the caller, while the store serves requests. Other calls wait for it.

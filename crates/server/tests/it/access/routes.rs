@@ -55,6 +55,7 @@ const SCOPES: [(&str, &str); 94] = [
     ("POST /v1/commands", "that of each command"),
     ("GET /v1/gate", "inventory:read"),
     ("POST /v1/gate/reload", "sale:admin"),
+    ("POST /v1/archive", "keys:admin"),
     ("GET /v1/sinks", "events:read"),
     ("POST /v1/sinks/{sink}/skip", "webhooks:admin"),
     ("POST /v1/sinks/{sink}/replay", "webhooks:admin"),
