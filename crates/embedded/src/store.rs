@@ -1,7 +1,9 @@
 //! The store with its threads around one [`Core`]: a committer, an indexer, a checkpointer, a housekeeper and readers.
 
+use crate::base;
 use crate::customers::CustomerFile;
 use crate::engine::core::Core;
+use crate::engine::leaving::LeavingReservations;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::Index;
@@ -99,10 +101,16 @@ impl EmbeddedStore {
     /// Opens a data directory, creates it if it does not exist, and starts the threads.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
-        let RecoveredStore { lock, log, marker, mut backlog, memory, published, head } =
+        let RecoveredStore { lock, log, marker, mut backlog, mut memory, published, head } =
             recover(dir, retire_before, options.wal_preallocation, &options.start_progress)?;
         backlog.index.promise_key_retention(options.key_retention);
         let key_retention = backlog.index.promised_key_retention();
+        // The disk may have been too full to delete it.
+        let start = *log.start();
+        let gone = base::untrimmed(dir, &backlog.index, &start)?;
+        if !gone.is_empty() {
+            memory.begin_leaving(LeavingReservations::of_earlier_step(&gone, start.keys_dropped_before()));
+        }
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::QUERY_QUEUE);
         let shared = Arc::new(Shared::new(
@@ -111,11 +119,14 @@ impl EmbeddedStore {
             published,
             backlog.unflushed_postings(),
             options.clock,
-            *log.start(),
+            start,
         ));
         let log_file = dir.join(files::LOG);
         let index_file = dir.join(files::INDEX);
         let to_indexer = Arc::new(Mailbox::default());
+        if !gone.is_empty() {
+            to_indexer.send(Message::Archived(gone, Box::new(start)));
+        }
 
         let mut others = Vec::new();
         let read_queue = Arc::new(Mutex::new(read_queue));

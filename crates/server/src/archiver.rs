@@ -13,7 +13,11 @@ use stockhold_api::decode::ArchiveOrder;
 use stockhold_api::encode::ArchiveReport;
 use stockhold_cli::{EventFiles, consumers_behind};
 use stockhold_config::Config;
-use stockhold_embedded::{ArchiveError, ArchiveRequest, ArchiveSummary, EmbeddedStore, OpenError};
+use stockhold_domain::{Record, RecordKind};
+use stockhold_embedded::{
+    ArchiveError, ArchiveRequest, ArchiveSummary, EmbeddedStore, OpenError, ReadPosition,
+};
+use stockhold_relay::SinkStart;
 use stockhold_store::clock::Clock;
 use tokio::sync::oneshot;
 
@@ -71,6 +75,13 @@ impl Archiver {
             clock,
             key_retention,
             own: config.archive.dir.clone().zip(config.archive.retention()),
+            from_beginning: config
+                .sink_options()
+                .map_err(io::Error::other)?
+                .into_iter()
+                .filter(|sink| sink.start == SinkStart::Beginning)
+                .map(|sink| sink.name)
+                .collect(),
             stop: Arc::clone(&stop),
             held_back: None,
         };
@@ -158,6 +169,8 @@ struct ArchiveThread {
     key_retention: Duration,
     /// Where it archives to by itself, and after which time events leave.
     own: Option<(PathBuf, Duration)>,
+    /// The sinks that get all events. Until such a sink has a record, it has got nothing.
+    from_beginning: Vec<String>,
     stop: Arc<AtomicBool>,
     /// Who holds back what is older than the retention.
     held_back: Option<String>,
@@ -226,7 +239,7 @@ impl ArchiveThread {
             key_retention: self.key_retention,
             now: self.clock.now(),
             drop,
-            consumers: &|records| consumers_behind(records, ignored),
+            consumers: &|records| self.consumers_behind(records, ignored),
             files: 1,
             is_cancelled: &|| self.stop.load(Ordering::Acquire),
         };
@@ -235,6 +248,15 @@ impl ArchiveThread {
         #[expect(clippy::cast_precision_loss, reason = "a gauge")]
         metrics::gauge!("stockhold_archive_position").set(done.dropped_through as f64);
         Ok(done)
+    }
+
+    fn consumers_behind(&self, records: &[Record], ignored: &[String]) -> Vec<ReadPosition> {
+        let has_record = |name: &str| {
+            records.iter().any(|record| record.key.kind == RecordKind::Sink && record.key.id.as_str() == name)
+        };
+        let new = self.from_beginning.iter().filter(|name| !has_record(name) && !ignored.contains(name));
+        let new = new.map(|name| (format!("the sink {name}"), 0));
+        new.chain(consumers_behind(records, ignored)).collect()
     }
 
     /// Names the consumer because of which old events stay, in the log and as a metric.

@@ -8,7 +8,8 @@ use stockhold_domain::{EventId, Hold, Instant, ReservationId};
 /// The reservations that leave with one step.
 #[derive(Debug)]
 pub(crate) struct LeavingReservations {
-    last_events: HashMap<ReservationId, EventId, RandomState>,
+    /// `None`: it left with an earlier step, whatever its last event was.
+    last_events: HashMap<ReservationId, Option<EventId>, RandomState>,
     keys_before: Instant,
 }
 
@@ -19,12 +20,17 @@ impl LeavingReservations {
         last_events: impl Iterator<Item = (ReservationId, EventId)>,
         keys_before: Instant,
     ) -> Self {
-        Self { last_events: last_events.collect(), keys_before }
+        Self { last_events: last_events.map(|(id, last)| (id, Some(last))).collect(), keys_before }
+    }
+
+    /// Reservations that have left already, and that the index still has.
+    pub(crate) fn of_earlier_step(gone: &[ReservationId], keys_before: Instant) -> Self {
+        Self { last_events: gone.iter().map(|id| (*id, None)).collect(), keys_before }
     }
 
     /// Whether this reservation leaves.
     pub(crate) fn has(&self, hold: &Hold) -> bool {
-        self.last_events.get(&hold.id) == Some(&hold.last_event)
+        self.last_events.get(&hold.id).is_some_and(|last| last.is_none_or(|last| last == hold.last_event))
     }
 
     /// Whether a key that was used at this time leaves.

@@ -561,5 +561,8 @@ mod tests {
         assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))), "the read is older than the archive");
         memory.fetched.holds.push((id, None, as_of(1)));
         assert_eq!(memory.hold(id), Ok(None));
+        memory.fetched.holds.push((id, Some(before), as_of(1)));
+        memory.begin_leaving(LeavingReservations::of_earlier_step(&[id], Instant::from_micros(0)));
+        assert_eq!(memory.hold(id), Ok(None), "whatever its last event is");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Committer {
 impl Committer {
     pub(crate) fn new(shared: Arc<Shared>, log: Log, marker: SyncMarker, indexer: Arc<Mailbox>) -> Self {
         Self {
-            trimmed_through: log.start().head.number,
+            trimmed_through: 0,
             trim_failed: None,
             shared,
             log,

@@ -54,7 +54,7 @@ pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<
     backup_by(PAGE_BYTES, from, to, progress)
 }
 
-fn backup_by(
+pub(crate) fn backup_by(
     page_bytes: usize,
     from: &Path,
     to: &Path,

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::testing::{open, submit_all};
 use crate::tools::archive::ArchiveError;
+use crate::tools::backup::backup_by;
 use crate::{EmbeddedStore, verify, verify_with_archive};
 use std::path::Path;
 use std::sync::Arc;
@@ -163,6 +164,34 @@ fn what_a_consumer_has_not_read_stays_and_so_does_what_it_goes_back_to() {
     assert!(matches!(refused, Err(ArchiveError::InvalidRequest(_))));
     history.bench.stop();
     assert_eq!(findings(&history.bench.dir()), Vec::<String>::new());
+}
+
+#[test]
+fn a_backup_that_an_archive_overtakes_is_refused_and_a_new_one_is_whole() {
+    let mut history = History::new(8, false);
+    history.bench.start().unwrap();
+    let (dir, store) = (history.bench.dir(), history.bench.store());
+    let mut memory = MemoryArchive::default();
+    let request = history.request(history.events.len() / 2);
+    let copy = tempfile::tempdir().unwrap();
+    let overtaken = backup_by(1, &dir, copy.path(), |copied, _| {
+        if copied == 1 {
+            archive(store, &request, &mut memory);
+            settle(store);
+            let log = rusqlite::Connection::open(dir.join(crate::files::LOG)).unwrap();
+            let first =
+                || log.query_row("SELECT min(number) FROM batches", [], |row| row.get::<_, u64>(0)).unwrap();
+            while first() < 3 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let refused = overtaken.unwrap_err().to_string();
+    assert!(refused.contains("were archived since: name another directory"), "{refused}");
+    let copy = tempfile::tempdir().unwrap();
+    backup_by(1, &dir, copy.path(), |_, _| ()).unwrap();
+    let copied = verify(copy.path(), |_, _| ()).unwrap();
+    assert_eq!((copied.findings, copied.archived), (Vec::new(), memory.events().len() as u64));
 }
 
 /// A store that several threads use.
