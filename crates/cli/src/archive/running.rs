@@ -2,13 +2,14 @@
 
 use super::ArchiveArgs;
 use super::embedded::{count_files, tell};
-use crate::client::RetryClient;
+use crate::client::{CallError, RetryClient};
 use crate::server::{block_on, exit_code, explain};
 use indicatif::ProgressBar;
 use serde::Deserialize;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
+use stockhold_api::wire::Problem;
 use stockhold_config::exit;
 use stockhold_embedded::ArchiveSummary;
 
@@ -50,7 +51,15 @@ pub(super) fn run(args: &ArchiveArgs, url: &str) -> Result<(), (u8, String)> {
 
 async fn ask(url: &str, body: &[u8]) -> Result<ArchiveSummary, (u8, String)> {
     let say = |what: &str| anstream::eprintln!("stockhold: {what}");
-    let failed = |error| (exit_code(&error), explain(url, &error));
+    let failed = |error| {
+        // An age or a directory that the server refuses is a wrong command line, as without a server.
+        let is_request = |problem: &Problem| problem.status == 400;
+        let code = match &error {
+            CallError::Refused(problem) if is_request(problem) => exit::USAGE,
+            other => exit_code(other),
+        };
+        (code, explain(url, &error))
+    };
     let client = RetryClient::new(url, PATIENCE, Box::new(say)).map_err(failed)?;
     let bar = ProgressBar::new_spinner();
     let mut done: Option<ArchiveSummary> = None;
