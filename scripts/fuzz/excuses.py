@@ -69,6 +69,8 @@ REFUSED = [
     ("POST", "sinks/ledger/replay", {"since": "2026-02-30T00:00:00Z"}),
     ("POST", "archive", {"older_than_hours": 1}),
     ("POST", "archive", {"older_than_hours": 24, "to": "/elsewhere"}),
+    ("POST", "reconciliation", {"stock_master": "nobody"}),
+    ("POST", "reconciliation", {"stock_master": "erp", "dry_run": True, "accept_batch": "b"}),
     ("POST", "webhooks", {"url": "http://shop.example"}),
     ("POST", "webhooks", {"url": "https://user@shop.example"}),
     ("POST", "webhooks", {"url": "https://127.0.0.1"}),

@@ -74,6 +74,7 @@ event_types! {
     EndpointDeleted "endpoint.deleted" "A webhook endpoint was deleted.";
     EndpointDisabled "endpoint.disabled" "The server disabled a webhook endpoint that takes nothing.";
     EndpointSecretRotated "endpoint.secret_rotated" "A webhook endpoint got a new secret.";
+    StockReconciled "stock.reconciled" "A comparison with a stock master has found something.";
 }
 
 impl EventType {
@@ -131,6 +132,7 @@ impl EventType {
                 RecordChange::EndpointDeleted => Self::EndpointDeleted,
                 RecordChange::EndpointDisabled => Self::EndpointDisabled,
                 RecordChange::EndpointSecretRotated => Self::EndpointSecretRotated,
+                RecordChange::StockReconciled => Self::StockReconciled,
             },
         })
     }

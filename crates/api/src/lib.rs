@@ -16,6 +16,7 @@ pub mod problem;
 pub mod profiles;
 pub mod routes;
 pub mod sink_record;
+pub mod stock_master_record;
 pub mod webhook_record;
 pub mod wire;
 

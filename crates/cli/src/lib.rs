@@ -203,7 +203,7 @@ enum Command {
     ///
     /// Each row sets one item: sku and total_units, and optionally location, safety_stock, default_ttl_seconds, max_hold_seconds,
     /// max_payment_seconds, oversell_allowance, gated (true or false), sale_starts_at, sale_ends_at, incoming (a JSON array), price (such as "1999 usd", or a JSON object),
-    /// low_stock and metadata.
+    /// low_stock, stock_master and metadata.
     /// A value that is left out or empty stays unchanged. In JSON lines, null clears a setting that an item may have or not.
     /// The first line of a CSV file names the columns (--column maps your names to ours). Other columns of `export items` are ignored.
     /// Any other column is an error unless --ignore names it.

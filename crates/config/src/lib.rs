@@ -18,6 +18,7 @@ mod secret;
 mod settings;
 mod sinks;
 mod sources;
+mod stock_masters;
 mod store_address;
 mod store_options;
 mod tables;

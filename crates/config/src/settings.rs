@@ -9,6 +9,7 @@ use crate::notifications::NotificationSettings;
 use crate::providers::{CheckoutSettings, ProviderSettings};
 use crate::secret::SecretText;
 use crate::sinks::{self, SinkSettings};
+use crate::stock_masters::{self, StockMasterSettings};
 use crate::store_address::StoreAddress;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
@@ -23,7 +24,7 @@ use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
 use stockhold_gate::GateAddress;
 use stockhold_notify::NotifierOptions;
-use stockhold_relay::{SinkOptions, WebhookOptions};
+use stockhold_relay::{SinkOptions, StockMasterOptions, WebhookOptions};
 use stockhold_service::network;
 
 /// The file that is read if it exists and the command line names no other.
@@ -67,6 +68,7 @@ pub(crate) const KEYS: [&str; 44] = [
     "storefront_principal",
     "source",
     "sinks",
+    "stock_masters",
     "providers",
     "checkout",
     "notifications",
@@ -83,6 +85,7 @@ pub(crate) const TABLES: [&str; 11] = [
     "hub_principal",
     "storefront_principal",
     "sinks",
+    "stock_masters",
     "providers",
     "checkout",
     "notifications",
@@ -163,6 +166,8 @@ pub struct Config {
     pub source: String,
     /// Systems that events are delivered to.
     pub sinks: BTreeMap<String, SinkSettings>,
+    /// External systems that own the totals of items.
+    pub stock_masters: BTreeMap<String, StockMasterSettings>,
     /// The payment providers.
     pub providers: ProviderSettings,
     /// When payment providers are asked again.
@@ -244,6 +249,7 @@ impl Default for Config {
             storefront_principal: None,
             source: "stockhold".to_owned(),
             sinks: BTreeMap::new(),
+            stock_masters: BTreeMap::new(),
             providers: ProviderSettings::default(),
             checkout: CheckoutSettings::default(),
             notifications: NotificationSettings::default(),
@@ -275,6 +281,7 @@ impl Config {
         self.check_profile_listeners()?;
         self.check_grpc_listener()?;
         self.sink_options().map_err(at("sinks"))?;
+        self.stock_master_options().map_err(at("stock_masters"))?;
         self.checkout_options().map_err(at("providers"))?;
         self.notifier_options().map_err(at("notifications"))?;
         self.keyring().map_err(at("customers"))?;
@@ -353,6 +360,11 @@ impl Config {
     /// The sinks for the relay.
     pub fn sink_options(&self) -> Result<Vec<SinkOptions>, String> {
         sinks::options_of(&self.sinks)
+    }
+
+    /// The stock masters for the relay.
+    pub fn stock_master_options(&self) -> Result<Vec<StockMasterOptions>, String> {
+        stock_masters::options_of(&self.stock_masters)
     }
 
     /// How payments are taken.

@@ -228,7 +228,8 @@ pub(crate) fn is_variable(rest: &str) -> bool {
     rest.starts_with("SINKS__")
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether it can be the name of a sink or of a stock master.
+pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= NAME_BYTES
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

@@ -10,6 +10,7 @@ use crate::providers::STRIPE_VARIABLES;
 use crate::secret::SecretText;
 use crate::settings::{Config, KEYS, LogFormat, TABLES};
 use crate::sinks;
+use crate::stock_masters;
 use crate::tables;
 use crate::values::{self, Value, closest, span_of, unknown, value_of};
 use std::collections::BTreeMap;
@@ -179,6 +180,10 @@ impl Sources {
                 self.read_sink(config, name, rest, value.to_str());
                 continue;
             }
+            if stock_masters::is_variable(rest) {
+                self.read_stock_master(config, name, rest, value.to_str());
+                continue;
+            }
             let Some(key) = KEYS.into_iter().find(|key| key.to_uppercase() == rest) else {
                 if is_of_kubernetes(rest) {
                     of_kubernetes.push(name.to_owned());
@@ -259,6 +264,15 @@ impl Sources {
         let set = value.ok_or_else(|| "must be UTF-8".to_owned());
         match set.and_then(|value| sinks::set_variable(&mut config.sinks, rest, value)) {
             Ok(()) => self.add_origin("sinks", name),
+            Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
+        }
+    }
+
+    /// Sets a member of a stock master.
+    fn read_stock_master(&mut self, config: &mut Config, name: &str, rest: &str, value: Option<&str>) {
+        let set = value.ok_or_else(|| "must be UTF-8".to_owned());
+        match set.and_then(|value| stock_masters::set_variable(&mut config.stock_masters, rest, value)) {
+            Ok(()) => self.add_origin("stock_masters", name),
             Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
         }
     }

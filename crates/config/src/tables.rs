@@ -8,6 +8,7 @@ use crate::providers::{CHECKOUT_KEYS, PROVIDERS, STRIPE_KEYS, TEST_KEYS};
 use crate::secret::SecretText;
 use crate::settings::{Config, LocationTimes};
 use crate::sinks::{SINK_KEYS, SinkSettings};
+use crate::stock_masters::{STOCK_MASTER_KEYS, StockMasterSettings};
 use crate::values::{span_of, unknown, value_of};
 use toml_edit::{Item, TableLike};
 
@@ -44,6 +45,8 @@ pub(crate) fn read(
         ("rate_limits", Some(table), _) => read_limits(errors, config, table, place),
         ("rate_limits", None, _) => return Err("must be a table, [rate_limits]".to_owned()),
         ("sinks", Some(table), _) => read_sinks(errors, config, table, place),
+        ("stock_masters", Some(table), _) => read_stock_masters(errors, config, table, place),
+        ("stock_masters", None, _) => return Err("must be tables like [stock_masters.erp]".to_owned()),
         ("providers", Some(table), _) => read_providers(errors, config, table, place),
         ("providers", None, _) => return Err("must be tables like [providers.stripe]".to_owned()),
         ("checkout", Some(table), _) => {
@@ -193,6 +196,27 @@ fn read_sinks(errors: &mut Vec<String>, config: &mut Config, sinks: &dyn TableLi
             settings.set(member, &value_of(item), true)
         });
         config.sinks.insert(sink.to_owned(), settings);
+    }
+}
+
+fn read_stock_masters(
+    errors: &mut Vec<String>,
+    config: &mut Config,
+    stock_masters: &dyn TableLike,
+    place: Place<'_>,
+) {
+    for (stock_master, item) in stock_masters.iter() {
+        let name = format!("stock_masters.{stock_master}");
+        let Some(table) = item.as_table_like() else {
+            let at = place(span_of(stock_masters, stock_master));
+            errors.push(format!("{at}: {name}: must be a table"));
+            continue;
+        };
+        let mut settings = StockMasterSettings::default();
+        members(errors, table, (&name, &STOCK_MASTER_KEYS), place, |member, item| {
+            settings.set(member, &value_of(item), true)
+        });
+        config.stock_masters.insert(stock_master.to_owned(), settings);
     }
 }
 

@@ -353,6 +353,10 @@ pub struct SetStock {
     pub price: Patch<Box<Price>>,
     /// Available units at and below which the stock counts as low.
     pub low_stock: Patch<u64>,
+    /// The external system that owns the total. Cleared: this service owns it.
+    pub stock_master: Patch<Label>,
+    /// Whether a total that an external system owns may be changed.
+    pub override_owner: bool,
     /// The caller's own data.
     pub metadata: Patch<Arc<str>>,
     /// The precondition of the change.
@@ -380,6 +384,8 @@ pub struct AdjustStock {
     pub reason: Label,
     /// The expected delivery that arrived. Its units are no longer expected.
     pub supply_id: Option<Label>,
+    /// Whether a total that an external system owns may be changed.
+    pub override_owner: bool,
     /// The precondition of the change.
     pub expected: Option<Precondition>,
 }

@@ -105,6 +105,9 @@ pub struct Settings {
     pub price: Option<Box<Price>>,
     /// Available units at and below which the stock counts as low. No rule reads it. Events say when it is reached.
     pub low_stock: Option<u64>,
+    /// The external system that owns the total, as the configuration names it. `None`: this service owns it. Always `None` where units
+    /// have ids.
+    pub stock_master: Option<Label>,
     /// The caller's own data: a JSON object in compact form.
     pub metadata: Option<Arc<str>>,
 }

@@ -19,12 +19,23 @@ pub enum RecordKind {
     Webhook,
     /// How far the deliveries of a webhook endpoint have come, and which instance delivers.
     WebhookProgress,
+    /// How far a stock master knows the sales, and which instance serves it.
+    StockMaster,
+    /// What the last comparison with a stock master found.
+    Reconciliation,
 }
 
 impl RecordKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 5] =
-        [Self::ApiKey, Self::SigningKey, Self::Sink, Self::Webhook, Self::WebhookProgress];
+    pub const ALL: [Self; 7] = [
+        Self::ApiKey,
+        Self::SigningKey,
+        Self::Sink,
+        Self::Webhook,
+        Self::WebhookProgress,
+        Self::StockMaster,
+        Self::Reconciliation,
+    ];
 
     /// The name in stores and in texts.
     pub const fn name(self) -> &'static str {
@@ -34,6 +45,8 @@ impl RecordKind {
             Self::Sink => "sink",
             Self::Webhook => "webhook",
             Self::WebhookProgress => "webhook_progress",
+            Self::StockMaster => "stock_master",
+            Self::Reconciliation => "reconciliation",
         }
     }
 
@@ -132,6 +145,8 @@ pub enum RecordChange {
     EndpointDisabled,
     /// A webhook endpoint got a new secret.
     EndpointSecretRotated,
+    /// A comparison with a stock master has found something.
+    StockReconciled,
 }
 
 #[cfg(test)]

@@ -55,6 +55,13 @@ pub enum Rejection {
     },
     /// More units were requested than limits leave.
     LimitExceeded(Vec<ExceededLimit>),
+    /// An external system owns the total of the item.
+    StockOwnedElsewhere {
+        /// Which item.
+        item: ItemKey,
+        /// The system, as the configuration names it.
+        stock_master: Label,
+    },
     /// No such limit.
     UnknownLimit(Label),
     /// There are as many limits as there may be.

@@ -113,6 +113,8 @@ fn set(item: &ItemKey, total_units: Option<u64>, mode: Mode) -> Command {
         incoming: None,
         price: Patch::Keep,
         low_stock: Patch::Keep,
+        stock_master: Patch::Keep,
+        override_owner: false,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,

@@ -133,6 +133,11 @@ impl<R: LeasedRecord> Lease<'_, R> {
         }
     }
 
+    /// The version of the record as it was written or read last.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
     /// How long ago the record was written.
     pub(crate) fn age(&self) -> Duration {
         self.written_at.elapsed()

@@ -8,7 +8,10 @@
 //!
 //! Webhooks get the same events (`webhooks`). Their endpoints are records of the store, and not in the configuration.
 //!
-//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`, `webhook_commands`.
+//! Stock masters are external systems that own the totals of items (`stock_masters`). They are told of sales, and their figures are
+//! compared with the totals.
+//!
+//! Read in this order: `sink`, `message`, `runner`, `lease`, `relay`, `webhooks`, `webhook_commands`, `stock_masters`.
 
 mod connection;
 mod feed;
@@ -23,11 +26,13 @@ mod runner;
 mod sink;
 mod sinks;
 mod status;
+mod stock_masters;
 mod webhook_commands;
 mod webhooks;
 
 pub use filter::{EventFilter, TypeFilter};
 pub use options::{KafkaOptions, RelayOptions, SinkKind, SinkOptions, SinkStart};
 pub use relay::{Relay, SinkCommandError};
+pub use stock_masters::{DecrementAt, ReconciliationError, StockMasterKind, StockMasterOptions};
 pub use webhook_commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
 pub use webhooks::WebhookOptions;

@@ -2,6 +2,7 @@
 
 use crate::connection::split_user;
 use crate::filter::{EventFilter, TypeFilter};
+use crate::stock_masters::StockMasterOptions;
 use crate::webhooks::WebhookOptions;
 use std::fmt;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct RelayOptions {
     pub sinks: Vec<SinkOptions>,
     /// What webhooks are sent with.
     pub webhooks: WebhookOptions,
+    /// The stock masters.
+    pub stock_masters: Vec<StockMasterOptions>,
 }
 
 /// A sink.

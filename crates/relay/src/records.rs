@@ -5,7 +5,7 @@ use stockhold_api::sink_record::SinkRecord;
 use stockhold_api::webhook_record::{WebhookProgress, WebhookRecord};
 use stockhold_domain::{
     Command, Envelope, EventId, Label, Origin, Outcome, RecordChange, RecordKey, RecordKind, RecordValue,
-    Rejection, RequestId, SetRecord,
+    Rejection, Reply, RequestId, SetRecord,
 };
 use stockhold_service::Principal;
 use stockhold_store::clock::Clock;
@@ -126,12 +126,47 @@ impl RelayRecords {
             None => None,
         };
         let command = Command::SetRecord(SetRecord { key: key::<R>(name)?, expected_version, value, change });
+        match self.submit(command).await? {
+            Outcome::Done(Reply::Record(record)) => Ok(Some(record.version)),
+            Outcome::Refused(Rejection::RecordChanged { .. }) => Ok(None),
+            _ => Err(wrong_answer()),
+        }
+    }
+
+    /// Has a command decided, in the name of the service.
+    pub(crate) async fn submit(&self, command: Command) -> Result<Outcome, Failure> {
+        let request = Request::Command(Box::new(self.envelope(command)));
+        match stockhold_store::call(&*self.store, request).await? {
+            Answer::Outcome(outcome) => Ok(outcome),
+            _ => Err(wrong_answer()),
+        }
+    }
+
+    /// Has commands decided in their order, each on its own.
+    pub(crate) async fn submit_all(
+        &self,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Result<Outcome, Failure>>, Failure> {
+        let envelopes = commands.into_iter().map(|command| self.envelope(command)).collect();
+        match stockhold_store::call(&*self.store, Request::Commands(envelopes)).await? {
+            Answer::Outcomes(outcomes) => Ok(outcomes),
+            _ => Err(wrong_answer()),
+        }
+    }
+
+    /// A new id.
+    pub(crate) fn new_id(&self) -> String {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        EventId::new(self.clock.now(), ids.random()).to_string()
+    }
+
+    fn envelope(&self, command: Command) -> Envelope {
         let now = self.clock.now();
         let (request, fresh) = {
             let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
             (EventId::new(now, ids.random()), ids.generate(now, 0))
         };
-        let envelope = Envelope {
+        Envelope {
             command,
             key: None,
             fresh,
@@ -141,13 +176,6 @@ impl RelayRecords {
                 request_id: RequestId::Made(request.as_u128()),
                 trace: None,
             },
-        };
-        match stockhold_store::call(&*self.store, Request::Command(Box::new(envelope))).await? {
-            Answer::Outcome(Outcome::Done(stockhold_domain::Reply::Record(record))) => {
-                Ok(Some(record.version))
-            }
-            Answer::Outcome(Outcome::Refused(Rejection::RecordChanged { .. })) => Ok(None),
-            _ => Err(wrong_answer()),
         }
     }
 }
@@ -156,7 +184,8 @@ fn key<R: StoredRecord>(name: &str) -> Result<RecordKey, Failure> {
     Ok(RecordKey { kind: R::KIND, id: label(name)? })
 }
 
-fn label(text: &str) -> Result<Label, Failure> {
+/// A text as a label. The names in the configuration are labels.
+pub(crate) fn label(text: &str) -> Result<Label, Failure> {
     Label::new(text).map_err(|error| Failure::Internal(format!("{text:?}: {error}")))
 }
 

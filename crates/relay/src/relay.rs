@@ -7,6 +7,7 @@ use crate::records::RelayRecords;
 use crate::runner::Runner;
 use crate::sinks;
 use crate::status::lag;
+use crate::stock_masters::{self, StockMasterOptions};
 use crate::webhooks::{Supervisor, WebhookClient};
 use std::collections::BTreeMap;
 use std::io;
@@ -74,6 +75,7 @@ impl Relay {
         let mut relay = Self { options, feed: Feed(store), records, webhook_client, stop, thread: None };
         describe();
         let runners = relay.runners(&stopped);
+        let stock_masters = relay.stock_master_workers(&stopped);
         let supervisor = relay.supervisor(stopped);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let work = move || {
@@ -81,6 +83,7 @@ impl Relay {
             let mut running: Vec<_> =
                 runners.into_iter().map(|runner| tasks.spawn_local(runner.run())).collect();
             running.push(tasks.spawn_local(supervisor.run()));
+            running.extend(stock_masters.into_iter().map(|worker| tasks.spawn_local(worker.run())));
             tasks.block_on(&runtime, async {
                 for task in running {
                     if let Err(error) = task.await {
@@ -110,6 +113,23 @@ impl Relay {
             stop: stop.clone(),
         };
         self.options.sinks.iter().map(runner).collect()
+    }
+
+    fn stock_master_workers(&self, stop: &watch::Receiver<bool>) -> Vec<stock_masters::Worker> {
+        let worker = |options: &StockMasterOptions| stock_masters::Worker {
+            options: options.clone(),
+            instance: self.options.instance.as_str().into(),
+            is_shared: self.options.is_shared,
+            feed: self.feed.clone(),
+            records: Arc::clone(&self.records),
+            stop: stop.clone(),
+        };
+        self.options.stock_masters.iter().map(worker).collect()
+    }
+
+    /// The stock masters that are configured here.
+    pub(crate) fn stock_master_options(&self) -> &[StockMasterOptions] {
+        &self.options.stock_masters
     }
 
     fn supervisor(&self, stop: watch::Receiver<bool>) -> Supervisor {
@@ -262,6 +282,22 @@ fn describe() {
     metrics::describe_counter!(
         "stockhold_webhook_attempts_total",
         "Attempts to deliver to a webhook, by whether it confirmed"
+    );
+    metrics::describe_counter!(
+        "stockhold_stock_master_batches_total",
+        "Batches of decrements that a stock master has booked"
+    );
+    metrics::describe_counter!(
+        "stockhold_stock_master_corrections_total",
+        "Totals that were set to fit the figure of a stock master"
+    );
+    metrics::describe_counter!(
+        "stockhold_stock_master_failures_total",
+        "Calls to a stock master that failed or were refused"
+    );
+    metrics::describe_counter!(
+        "stockhold_stock_master_findings_total",
+        "What comparisons with a stock master have found, by its kind"
     );
     metrics::describe_counter!("stockhold_relay_failures_total", "Deliveries that a sink did not confirm");
 }

@@ -249,6 +249,7 @@ fn start_relay(
         is_shared: !config.store.is_embedded(),
         sinks,
         webhooks: config.webhook_options()?,
+        stock_masters: config.stock_master_options()?,
     };
     // Derived events have to show the newest state of an item.
     let relay = Relay::start(store.primary(), Arc::clone(clock), options);

@@ -201,6 +201,7 @@ impl Maker {
                     supplies,
                     gated,
                     price,
+                    master: None,
                 })
             }));
         }

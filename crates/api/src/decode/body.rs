@@ -289,6 +289,10 @@ pub(super) struct StockBody {
     #[serde(default, deserialize_with = "setting")]
     pub(super) low_stock: Patch<Stock>,
     #[serde(default, deserialize_with = "setting")]
+    pub(super) stock_master: Patch<Text>,
+    #[serde(default, rename = "override", deserialize_with = "given")]
+    pub(super) override_owner: Option<Flag>,
+    #[serde(default, deserialize_with = "setting")]
     pub(super) metadata: Patch<Metadata>,
 }
 
@@ -344,12 +348,24 @@ pub(super) struct QuoteLineBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ReconciliationBody {
+    pub(super) stock_master: Text,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) dry_run: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) accept_batch: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct AdjustBody<'a> {
     pub(super) delta: Delta,
     #[serde(default, deserialize_with = "given")]
     pub(super) reason: Option<Text>,
     #[serde(default, deserialize_with = "given")]
     pub(super) supply_id: Option<Text>,
+    #[serde(default, rename = "override", deserialize_with = "given")]
+    pub(super) override_owner: Option<Flag>,
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,
 }

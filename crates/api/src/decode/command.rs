@@ -15,8 +15,9 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use stockhold_domain::{
-    Amend, ClosePayment, Command, Confirm, Extend, Fulfil, ItemKey, Merge, OpenPayment, OptionalTerms, Patch,
-    Precondition, Release, ReservationId, Reserve, ReserveTerms, Return, SetStock, Split, Transfer,
+    AdjustStock, Amend, ClosePayment, Command, Confirm, Extend, Fulfil, ItemKey, Merge, OpenPayment,
+    OptionalTerms, Patch, Precondition, Release, ReservationId, Reserve, ReserveTerms, Return, SetStock,
+    Split, Transfer,
 };
 
 /// Declares the commands in one table: the word of each, and its fields.
@@ -71,9 +72,9 @@ ops! {
     SetStock "set_stock" [
         "sku" "location" "total_units" "on_hand" "fulfilled_units_seen" "mode" "safety_stock" "oversell_allowance"
         "gated" "sale_starts_at" "sale_ends_at" "incoming" "default_ttl_seconds" "max_hold_seconds" "max_payment_seconds" "price" "low_stock"
-        "metadata" "if_version"
+        "stock_master" "override" "metadata" "if_version"
     ]
-    AdjustStock "adjust_stock" ["sku" "location" "delta" "reason" "supply_id" "if_version" "idempotency_key"]
+    AdjustStock "adjust_stock" ["sku" "location" "delta" "reason" "supply_id" "override" "if_version" "idempotency_key"]
 }
 
 impl<'de> Deserialize<'de> for Op {
@@ -137,6 +138,8 @@ macro_rules! command_body {
             op: Op,
             #[serde(borrow, default, deserialize_with = "given")]
             idempotency_key: Option<Key<'a>>,
+            #[serde(default, rename = "override", deserialize_with = "given")]
+            override_owner: Option<Flag>,
             $(#[serde(default, deserialize_with = "given")] $field: Option<$type>,)+
             $(#[serde(default, deserialize_with = "setting")] $patch: Patch<$patched>,)+
         }
@@ -146,6 +149,7 @@ macro_rules! command_body {
             fn given(&self) -> impl Iterator<Item = (&'static str, bool)> {
                 [
                     ("idempotency_key", self.idempotency_key.is_some()),
+                    ("override", self.override_owner.is_some()),
                     $((stringify!($field), self.$field.is_some()),)+
                     $((stringify!($patch), !matches!(self.$patch, Patch::Keep)),)+
                 ]
@@ -204,6 +208,7 @@ command_body! {
     incoming: Vec<JsonObject<SupplyBody>>,
     price: JsonObject<PriceBody>,
     low_stock: Stock,
+    stock_master: Text,
 }
 
 impl CommandBody<'_> {
@@ -251,7 +256,8 @@ pub(super) fn command(mut body: CommandBody<'_>) -> Result<Keyed<'_>, Invalid> {
             let (item, expected) = (body.item()?, body.expected());
             let delta = required(body.delta, "/delta")?.0;
             let adjust = super::adjust_stock(item, expected, delta, body.reason, body.supply_id)?;
-            Command::AdjustStock(adjust)
+            let override_owner = super::is_set(body.override_owner);
+            Command::AdjustStock(AdjustStock { override_owner, ..adjust })
         }
         _ => on_reservation(body)?,
     };
@@ -316,6 +322,8 @@ fn set_stock(body: CommandBody<'_>) -> Result<Command, Invalid> {
         max_payment: body.max_payment_seconds.map(|ttl| ttl.0),
         price: super::prices::price(body.price)?,
         low_stock: body.low_stock.map(|units| units.0),
+        stock_master: body.stock_master.map(|name| name.0),
+        override_owner: super::is_set(body.override_owner),
         metadata: body.metadata.map(|metadata| metadata.0),
     }))
 }

@@ -22,6 +22,7 @@ mod metadata;
 mod path;
 mod pools;
 mod prices;
+mod reconciliation;
 mod reservation;
 mod sinks;
 mod source;
@@ -49,11 +50,13 @@ pub use lists::{
 pub(crate) use path::label as label_in_path;
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
 pub use prices::{QuoteQuery, quote};
+pub use reconciliation::{ReconcileAction, reconcile, reconciliation};
 pub use reservation::{
     amend, close_payment, confirm, extend, fulfil, merge, open_payment, release, reservation, return_units,
     split, transfer,
 };
 pub use sinks::{ReplayFrom, replay_sink, sink, sinks, skip_event};
+pub use time::instant;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 pub use webhooks::{
     DeliveriesQuery, EventBound, ROTATION_OVERLAP_SECONDS, WEBHOOK_ENTRIES, WebhookChange,
@@ -276,6 +279,8 @@ pub fn set_stock(
         max_payment: body.max_payment_seconds.map(|ttl| ttl.0),
         price: prices::price(body.price)?,
         low_stock: body.low_stock.map(|units| units.0),
+        stock_master: body.stock_master.map(|name| name.0),
+        override_owner: is_set(body.override_owner),
         metadata: body.metadata.map(|metadata| metadata.0),
         expected,
     }))
@@ -305,7 +310,8 @@ pub fn adjust<'a>(
     let target = both(item(sku, query), header::expected(if_match.map(Match::If)));
     let ((item, expected), body) = both(target, body::read::<AdjustBody<'a>>(body))?;
     let adjust = adjust_stock(item, expected, body.delta.0, body.reason, body.supply_id)?;
-    Ok(keyed(Command::AdjustStock(adjust), body.idempotency_key))
+    let override_owner = is_set(body.override_owner);
+    Ok(keyed(Command::AdjustStock(AdjustStock { override_owner, ..adjust }), body.idempotency_key))
 }
 
 /// A delivery that arrives needs no other reason.
@@ -322,7 +328,7 @@ fn adjust_stock(
         None if supply_id.is_some() => RECEIVED.clone(),
         None => return Err(Invalid::new("/reason", "is required, or supply_id for a delivery that arrived")),
     };
-    Ok(AdjustStock { item, delta, reason, supply_id, expected })
+    Ok(AdjustStock { item, delta, reason, supply_id, override_owner: false, expected })
 }
 
 /// The deliveries that a body lists; `null` means none.

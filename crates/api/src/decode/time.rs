@@ -8,7 +8,7 @@ const FRACTION_DIGITS: usize = 6;
 
 /// An instant such as `2026-11-24T09:30:00Z` or `2026-11-24T10:30:00.5+01:00`: with seconds, at most six digits of a
 /// fraction, and an offset. The text says what is wrong otherwise.
-pub(super) fn instant(text: &str) -> Result<Instant, String> {
+pub fn instant(text: &str) -> Result<Instant, String> {
     is_shaped(text).then(|| micros(text)).flatten().map(Instant::from_micros).ok_or_else(|| {
         let found = clip(text);
         let hint = if text.contains(' ') { "; in a query, write + as %2B" } else { "" };

@@ -3,8 +3,8 @@
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{
-    checkout, item, keys, limits, pools, put_line_details, put_related, sinks, status, text_of, units,
-    webhooks,
+    checkout, item, keys, limits, pools, put_line_details, put_related, reconciliation, sinks, status,
+    text_of, units, webhooks,
 };
 use crate::EventType;
 use stockhold_domain::{
@@ -91,6 +91,10 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 | RecordChange::EndpointSecretRotated => {
                     object.text("webhook_id", id);
                     webhooks::of_event(&mut object, record.value.as_ref());
+                }
+                RecordChange::StockReconciled => {
+                    object.text("stock_master", id);
+                    reconciliation::of_event(&mut object, record.value.as_ref());
                 }
             }
         }

@@ -17,6 +17,7 @@ mod limits;
 mod list;
 mod pools;
 mod prices;
+mod reconciliation;
 mod sinks;
 mod terms;
 mod units;
@@ -39,6 +40,7 @@ pub use list::{
 };
 pub use pools::{pool, pools};
 pub use prices::quote;
+pub use reconciliation::{reconciliation_report, stock_masters};
 pub use sinks::{sink, sink_replay, sinks};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
@@ -242,6 +244,9 @@ pub fn item(out: &mut Vec<u8>, item: &Item) {
     }
     if let Some(units) = item.settings.low_stock {
         object.number("low_stock", units);
+    }
+    if let Some(stock_master) = &item.settings.stock_master {
+        object.text("stock_master", stock_master.as_str());
     }
     object.time("created_at", item.created_at);
     object.time("updated_at", item.figures.at);

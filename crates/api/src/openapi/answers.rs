@@ -405,6 +405,10 @@ fn item() -> Value {
                 super::prices::item_price("What a unit costs. Absent when the item has no price."),
             ),
             maybe("low_stock", units("Available units at and below which the stock counts as low.")),
+            maybe(
+                "stock_master",
+                label("The external system that owns the total. Absent when this service owns it."),
+            ),
             always("created_at", time("When it was created.")),
             always("updated_at", time("When its figures last changed.")),
             maybe("metadata", metadata()),

@@ -20,7 +20,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// Reasons that one command of a batch can be answered with.
-const REFUSALS: [Reason; 33] = [
+const REFUSALS: [Reason; 34] = [
     Reason::InvalidRequest,
     Reason::Forbidden,
     Reason::UnknownItem,
@@ -28,6 +28,7 @@ const REFUSALS: [Reason; 33] = [
     Reason::InsufficientInventory,
     Reason::UnitsUnavailable,
     Reason::BelowCommitted,
+    Reason::StockOwnedElsewhere,
     Reason::SalePaused,
     Reason::ReservationExpired,
     Reason::ReservationCancelled,

@@ -11,6 +11,7 @@
 
 mod operation;
 mod problems;
+mod reconciliation;
 mod samples;
 mod schema;
 mod sinks;
@@ -80,6 +81,7 @@ fn made() -> Value {
         limits::operations(),
         customers::operations(),
         gate::operations(),
+        reconciliation::operations(),
         sinks::operations(),
         webhooks::operations(),
         archive::operations(),
@@ -136,6 +138,7 @@ fn schemas() -> Map<String, Value> {
         limits::schemas(),
         customers::schemas(),
         gate::schemas(),
+        reconciliation::schemas(),
         sinks::schemas(),
         webhooks::schemas(),
         archive::schemas(),

@@ -288,7 +288,6 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::UnknownRoute,
         Reason::MethodNotAllowed,
         Reason::RequestTimeout,
-        Reason::BelowCommitted,
         Reason::UnitInUse,
         Reason::ItemInUse,
         Reason::KeyEnded,

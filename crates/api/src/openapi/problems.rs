@@ -295,6 +295,9 @@ fn own(reason: Reason) -> Vec<Member> {
             always("requested_quantity", counter("Units that would leave the shelf.")),
             always("on_hand", units("Units on the shelf.")),
         ],
+        Reason::StockOwnedElsewhere => {
+            vec![sku(), location(), always("stock_master", label_schema("The system that owns the total."))]
+        }
         Reason::UnknownSupply => {
             vec![sku(), location(), always("supply_id", label_schema("The delivery."))]
         }
@@ -504,6 +507,10 @@ pub(super) fn made(reason: Reason) -> Problem {
         }
         Reason::UnknownSupply => {
             Rejection::UnknownSupply { item: item_key("default", "tea"), supply_id: label("po-89") }.into()
+        }
+        Reason::StockOwnedElsewhere => {
+            let (item, stock_master) = (item_key("default", "tea"), label("erp"));
+            Rejection::StockOwnedElsewhere { item, stock_master }.into()
         }
         Reason::ReservationNotConfirmed => Rejection::ReservationNotConfirmed(id()).into(),
         Reason::ReturnExceedsSold => {

@@ -540,6 +540,15 @@ pub(super) fn stock_members() -> Vec<Member> {
                 "Available units at and below which the stock counts as low: an event says so. {settable} {unset}"
             ))),
         ),
+        maybe(
+            "stock_master",
+            nullable(label(&format!(
+                "The external system that owns the total: the name of a table in `[stock_masters]`. Then a request that changes \
+                 the total is refused with `stock_owned_elsewhere`, unless it also changes `stock_master` or has `override`. \
+                 Counted items only. {settable} {unset}"
+            ))),
+        ),
+        override_owner(),
         maybe("metadata", nullable(own_data())),
     ]
 }
@@ -577,8 +586,19 @@ pub(super) fn adjust_members() -> Vec<Member> {
                  `received` by default.",
             ),
         ),
+        override_owner(),
         maybe("idempotency_key", key()),
     ]
+}
+
+fn override_owner() -> Member {
+    maybe(
+        "override",
+        flag(
+            "Change the total although an external system owns it. The next pull from that system sets it again. Without it, \
+             `false`.",
+        ),
+    )
 }
 
 /// A delivery that is expected, in requests and answers.

@@ -345,6 +345,7 @@ pub(super) fn item() -> Item {
             incoming: [Supply { id: label("po-88"), quantity: 24, available_from: at(604_800) }].into(),
             price: Some(Box::new(price())),
             low_stock: Some(10),
+            stock_master: Some(label("erp")),
             metadata: Some(r#"{"shelf":"B4"}"#.into()),
         }),
         pools: Pools::new(vec![pool()]),

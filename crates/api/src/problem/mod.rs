@@ -100,6 +100,10 @@ enum Fields {
         item: ItemKey,
         supply_id: Label,
     },
+    StockMaster {
+        item: ItemKey,
+        stock_master: Label,
+    },
     Version(u64),
     Limit(u64),
     Confirmed {

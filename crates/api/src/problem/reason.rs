@@ -94,6 +94,7 @@ reasons! {
     FulfilExceedsOnHand "fulfil_exceeds_on_hand" 409 false "More would leave the shelf than is on it"
     ReturnExceedsSold "return_exceeds_sold" 409 false "More would be returned than was sold"
     ExtensionLimit "extension_limit" 409 false "The deadline can't be later"
+    StockOwnedElsewhere "stock_owned_elsewhere" 409 false "An external system owns the total"
     BelowCommitted "below_committed" 409 false "Less would exist than is promised"
     GateNotConfigured "gate_not_configured" 409 false "No gate is configured"
     ArchiveFailed "archive_failed" 409 false "The archive can't be made"
@@ -175,6 +176,7 @@ impl Reason {
             // The refusal of the reserve that would have taken the units again.
             Rejection::NotReacquired { refusal, .. } => Self::of(refusal),
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
+            Rejection::StockOwnedElsewhere { .. } => Self::StockOwnedElsewhere,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
             Rejection::PreconditionFailed { .. } | Rejection::RecordChanged { .. } => {
                 Self::PreconditionFailed

@@ -156,6 +156,14 @@ impl From<Rejection> for Problem {
             Rejection::ReturnExceedsSold { item, requested, sold } => {
                 (more_than_sold(&item, requested, sold), Fields::ReturnExceeds { item, requested, sold })
             }
+            Rejection::StockOwnedElsewhere { item, stock_master } => {
+                let detail = format!(
+                    "The total of {} is owned by the stock master \"{stock_master}\". Change it there, or send `override` to \
+                     change it here until the next pull.",
+                    named(&item)
+                );
+                (detail, Fields::StockMaster { item, stock_master })
+            }
             Rejection::BelowCommitted { confirmed_sold, held, total_units, set_aside } => {
                 let detail = below_committed(confirmed_sold, held, total_units, set_aside);
                 (detail, Fields::BelowCommitted { confirmed_sold, held, total_units, set_aside })

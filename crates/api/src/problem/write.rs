@@ -135,6 +135,10 @@ impl Fields {
                 put_key(object, item);
                 object.text("supply_id", supply_id.as_str());
             }
+            Self::StockMaster { item, stock_master } => {
+                put_key(object, item);
+                object.text("stock_master", stock_master.as_str());
+            }
             Self::Version(version) => object.number("version", *version),
             Self::Limit(limit) => object.number("limit", *limit),
             Self::Confirmed { order_id, payment_id } => {

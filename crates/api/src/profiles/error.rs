@@ -64,6 +64,7 @@ impl ErrorCode {
             // No route of a profile answers with the reasons behind `Internal`.
             Reason::Internal
             | Reason::UnitInUse
+            | Reason::StockOwnedElsewhere
             | Reason::ItemInUse
             | Reason::TooManyLimits
             | Reason::TooManyPools

@@ -5,7 +5,10 @@ use super::row::{
     item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use super::{archive, checkouts, customers, gate, limits, profiles, reservations, sinks, webhooks};
+use super::{
+    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks,
+    webhooks,
+};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -76,7 +79,7 @@ routes! {
         summary: "Create an item, or set its stock",
         description: "Sets the total and the settings that the body names. The other settings keep their values. `null` \
             clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming`, `gated`, \
-            `price`, `low_stock` or `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total \
+            `price`, `low_stock`, `stock_master` or `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total \
             and `oversell_allowance` together can't be lower than the units that are sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its \
             creation in microseconds since 1970. Setting the current values again changes nothing.",
         body: required("StockRequest"),
@@ -84,7 +87,7 @@ routes! {
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[item(201, "The new item."), item(200, "The item, which existed before.")],
-        own_reasons: &[Reason::ModeMismatch, Reason::BelowCommitted],
+        own_reasons: &[Reason::ModeMismatch, Reason::StockOwnedElsewhere, Reason::BelowCommitted],
     }
     ListItems Get "/v1/inventory" "list_items" {
         metric: "inventory",
@@ -151,7 +154,13 @@ routes! {
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownSupply, Reason::ModeMismatch, Reason::BelowCommitted],
+        own_reasons: &[
+            Reason::UnknownItem,
+            Reason::UnknownSupply,
+            Reason::ModeMismatch,
+            Reason::StockOwnedElsewhere,
+            Reason::BelowCommitted,
+        ],
     }
     DeleteItem Delete "/v1/inventory/{sku}" "delete_item" {
         metric: "delete_item",
@@ -464,6 +473,8 @@ routes! {
     RewrapCustomers Post "/v1/customer-keys/rewrap" "rewrap_customers" [customers::REWRAP_CUSTOMERS] {}
     GetGate Get "/v1/gate" "get_gate" [gate::GET_GATE] {}
     ReloadGate Post "/v1/gate/reload" "reload_gate" [gate::RELOAD_GATE] {}
+    GetReconciliation Get "/v1/reconciliation" "get_reconciliation" [reconciliation::GET_RECONCILIATION] {}
+    Reconcile Post "/v1/reconciliation" "reconcile" [reconciliation::RECONCILE] {}
     ListSinks Get "/v1/sinks" "list_sinks" [sinks::LIST_SINKS] {}
     SkipEvent Post "/v1/sinks/{sink}/skip" "skip_event" [sinks::SKIP_EVENT] {}
     ReplaySink Post "/v1/sinks/{sink}/replay" "replay_sink" [sinks::REPLAY_SINK] {}
@@ -488,24 +499,7 @@ routes! {
     StorefrontCommit Post "/storefront/commit" "storefront_commit" [profiles::STOREFRONT_COMMIT] {}
     StorefrontExtend Post "/storefront/extend" "storefront_extend" [profiles::STOREFRONT_EXTEND] {}
     StorefrontRelease Post "/storefront/release" "storefront_release" [profiles::STOREFRONT_RELEASE] {}
-    CreateKey Post "/v1/keys" "create_key" {
-        metric: "create_key",
-        tag: Tag::Access,
-        summary: "Create an API key",
-        description: "The answer has the key as `key`. It is shown this once: the server keeps a digest only. Nobody gives a \
-            scope, a location or a channel that they lack. The key works at once on every instance. On a server without \
-            credentials the first key makes credentials necessary for every route, so start it with a root key first.\n\nA \
-            request that is repeated with its idempotency key makes no second key. Its answer has the key's fields without \
-            `key`: if the first answer was lost, revoke the key and create another one.",
-        body: required("KeyRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::KeysAdmin),
-        responses: &[Response {
-            headers: &[KEY_LOCATION, NO_STORE, REPLAYED],
-            ..json(201, "The key. `key` is absent if the request was repeated.", "NewApiKey")
-        }],
-    }
+    CreateKey Post "/v1/keys" "create_key" [keys::CREATE_KEY] {}
     ListKeys Get "/v1/keys" "list_keys" {
         metric: "keys",
         tag: Tag::Access,

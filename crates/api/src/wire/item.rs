@@ -70,6 +70,8 @@ pub struct Item {
     pub price: Option<Price>,
     /// Available units at and below which the stock counts as low.
     pub low_stock: Option<u64>,
+    /// The external system that owns the total.
+    pub stock_master: Option<String>,
     /// When it was created.
     #[serde(deserialize_with = "form::time")]
     pub created_at: Instant,
@@ -164,6 +166,12 @@ pub struct Stock {
     /// Available units at and below which the stock counts as low.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
     pub low_stock: Patch<u64>,
+    /// The external system that owns the total.
+    #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
+    pub stock_master: Patch<String>,
+    /// Changes the total although an external system owns it.
+    #[serde(rename = "override", skip_serializing_if = "std::ops::Not::not")]
+    pub override_owner: bool,
     /// The caller's own data: an object.
     #[serde(skip_serializing_if = "form::stays", serialize_with = "form::setting")]
     pub metadata: Patch<serde_json::Value>,

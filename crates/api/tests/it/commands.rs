@@ -208,6 +208,8 @@ fn what_operators_do() {
         incoming: None,
         price: Patch::Keep,
         low_stock: Patch::Keep,
+        stock_master: Patch::Keep,
+        override_owner: false,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -259,7 +261,14 @@ fn what_operators_do() {
         let (item, reason) = (key("default", "tea"), label("count"));
         assert_eq!(
             command,
-            Command::AdjustStock(AdjustStock { item, delta, reason, supply_id: None, expected: None })
+            Command::AdjustStock(AdjustStock {
+                item,
+                delta,
+                reason,
+                supply_id: None,
+                override_owner: false,
+                expected: None
+            })
         );
     }
     for (body, reason) in [

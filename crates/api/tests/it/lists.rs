@@ -123,7 +123,7 @@ fn types_of_events() {
         ("type=Sale.Paused", "Sale.Paused"),
     ] {
         let why = format!(
-            "units.retired, units.pool_changed, pool.set, pool.deleted, pool.released, sale.paused, sale.resumed, limit.set, limit.deleted, access.key_created, access.key_rolled, access.key_revoked, sink.event_skipped, endpoint.created, endpoint.changed, endpoint.deleted, endpoint.disabled, endpoint.secret_rotated; found \"{found}\""
+            "units.retired, units.pool_changed, pool.set, pool.deleted, pool.released, sale.paused, sale.resumed, limit.set, limit.deleted, access.key_created, access.key_rolled, access.key_revoked, sink.event_skipped, endpoint.created, endpoint.changed, endpoint.deleted, endpoint.disabled, endpoint.secret_rotated, stock.reconciled; found \"{found}\""
         );
         refused(decode::events(Some(query)), &[("/type", &*why)]);
         refused(decode::stream(Some(query), None), &[("/type", &*why)]);

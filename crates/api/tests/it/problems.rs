@@ -367,6 +367,13 @@ fn changed_reservations() {
         "No delivery \"po-1\" is expected of item \"tea\" at location \"hub\". `incoming` of the item lists those that are.",
         r#","sku":"tea","location":"hub","supply_id":"po-1""#,
     );
+    check(
+        Rejection::StockOwnedElsewhere { item: key("hub", "tea"), stock_master: label("erp") },
+        Reason::StockOwnedElsewhere,
+        "The total of item \"tea\" at location \"hub\" is owned by the stock master \"erp\". Change it there, or send \
+         `override` to change it here until the next pull.",
+        r#","sku":"tea","location":"hub","stock_master":"erp""#,
+    );
     let refusal = Box::new(Rejection::SalePaused(Scope::Location(label("hub"))));
     check(
         Rejection::NotReacquired { id: id(), refusal },

@@ -126,6 +126,7 @@ pub(crate) fn full_item() -> Item {
         max_payment: Some(Seconds::new(600).unwrap()),
         price: None,
         low_stock: None,
+        stock_master: None,
         metadata: Some(r#"{"colour":"red"}"#.into()),
     };
     Item { settings: Arc::new(settings), paused: true, ..item() }

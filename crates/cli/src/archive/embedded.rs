@@ -7,6 +7,7 @@ use crate::verify::may_read;
 use indicatif::ProgressBar;
 use std::path::Path;
 use stockhold_api::sink_record::SinkRecord;
+use stockhold_api::stock_master_record::StockMasterRecord;
 use stockhold_api::webhook_record::{WebhookProgress, WebhookRecord, WebhookStatus};
 use stockhold_config::{Config, exit};
 use stockhold_domain::{Label, Record, RecordKind};
@@ -71,7 +72,15 @@ fn consumer(record: &Record, records: &[Record]) -> Option<(String, u64)> {
             };
             Some((format!("the webhook {id}"), position))
         }
-        RecordKind::WebhookProgress | RecordKind::ApiKey | RecordKind::SigningKey => None,
+        RecordKind::StockMaster => {
+            let needed = StockMasterRecord::from_bytes(bytes)
+                .map_or(0, |stock_master| stock_master.position.min(stock_master.compared));
+            Some((format!("the stock master {id}"), needed))
+        }
+        RecordKind::WebhookProgress
+        | RecordKind::ApiKey
+        | RecordKind::SigningKey
+        | RecordKind::Reconciliation => None,
     }
 }
 

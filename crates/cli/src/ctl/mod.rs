@@ -10,6 +10,7 @@ mod keys;
 mod limits;
 mod notify;
 mod pools;
+mod reconcile;
 mod requests;
 mod show;
 mod sinks;
@@ -176,6 +177,12 @@ enum CtlCommand {
     /// The systems that events are delivered to: list them, have one skip an event or get events again
     #[command(subcommand)]
     Sinks(sinks::SinksCommand),
+    /// Compare stock with the system that owns it, or show the last comparisons
+    ///
+    ///   stockhold ctl reconcile erp --dry-run
+    ///   stockhold ctl reconcile --last
+    #[command(verbatim_doc_comment)]
+    Reconcile(reconcile::ReconcileArgs),
     /// The endpoints that events are sent to: create, list, test and repair them
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
@@ -406,6 +413,7 @@ impl CtlCommand {
             Self::Limits(ask) => ask.request(),
             Self::Gate(ask) => Ok(ask.request()),
             Self::Sinks(ask) => Ok(ask.request()),
+            Self::Reconcile(ask) => Ok(ask.request()),
             Self::Webhooks(ask) => Ok(ask.request()),
             Self::Notify(_) => Err("a preview is no request".to_owned()),
             Self::Events(_) => Err("events are not a single request".to_owned()),

@@ -58,7 +58,7 @@ const RESERVATIONS: [Column; 6] = [
     Column("ORDER", "order_id"),
 ];
 
-const ITEM: [(&str, &str); 29] = [
+const ITEM: [(&str, &str); 30] = [
     ("location", "location"),
     ("mode", "mode"),
     ("total units", "total_units"),
@@ -84,6 +84,7 @@ const ITEM: [(&str, &str); 29] = [
     ("gated", "gated"),
     ("price", "price"),
     ("low stock", "low_stock"),
+    ("stock master", "stock_master"),
     ("sequence", "sequence"),
     ("version", "version"),
     ("updated", "updated_at"),

@@ -74,6 +74,12 @@ pub(super) struct SetStockArgs {
     /// Available units at and below which the stock counts as low
     #[arg(long, value_name = "UNITS")]
     low_stock: Option<u64>,
+    /// The external system that owns the total: a name in [stock_masters]
+    #[arg(long, value_name = "NAME")]
+    stock_master: Option<String>,
+    /// Change the total although an external system owns it
+    #[arg(long = "override")]
+    override_owner: bool,
     /// Your own data: a JSON object of at most 2 KiB
     #[arg(long, value_name = "JSON", value_parser = object)]
     metadata: Option<Value>,
@@ -104,6 +110,8 @@ enum ItemSetting {
     Price,
     /// Never count as low
     LowStock,
+    /// Let Stockhold own the total
+    StockMaster,
     /// Remove the data
     Metadata,
 }
@@ -119,6 +127,7 @@ impl ItemSetting {
             Self::Incoming => "incoming",
             Self::Price => "price",
             Self::LowStock => "low_stock",
+            Self::StockMaster => "stock_master",
             Self::Metadata => "metadata",
         }
     }
@@ -126,7 +135,7 @@ impl ItemSetting {
 
 impl SetStockArgs {
     /// Flags of which one is enough, if there is no total.
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 16] = [
         "on_hand",
         "mode",
         "safety_stock",
@@ -140,6 +149,7 @@ impl SetStockArgs {
         "max_payment",
         "price",
         "low_stock",
+        "stock_master",
         "metadata",
         "unset",
     ];
@@ -161,6 +171,8 @@ impl SetStockArgs {
             "max_payment_seconds": self.max_payment,
             "price": self.price,
             "low_stock": self.low_stock,
+            "stock_master": self.stock_master,
+            "override": self.override_owner.then_some(true),
             "metadata": self.metadata,
         }));
         for own in &self.unset {
@@ -187,6 +199,9 @@ pub(super) struct AdjustStockArgs {
     /// The expected delivery that arrived. Its units are then no longer expected
     #[arg(long, value_name = "ID")]
     supply: Option<String>,
+    /// Change the total although an external system owns it
+    #[arg(long = "override")]
+    override_owner: bool,
     #[command(flatten)]
     place: LocationArgs,
     /// Only if the item still has this version (`stock get` shows it)
@@ -198,7 +213,12 @@ pub(super) struct AdjustStockArgs {
 
 impl AdjustStockArgs {
     pub(super) fn request(&self) -> Result<ApiRequest, String> {
-        let body = named(json!({ "delta": self.delta, "reason": self.reason, "supply_id": self.supply }));
+        let body = named(json!({
+            "delta": self.delta,
+            "reason": self.reason,
+            "supply_id": self.supply,
+            "override": self.override_owner.then_some(true),
+        }));
         let path = item_path(&self.sku, &self.place.location, "/adjust");
         let request = ApiRequest::post(path, body, show::item).keyed(self.key.key.as_ref())?;
         Ok(ApiRequest { if_match: self.if_version, ..request })

@@ -43,6 +43,7 @@ impl CsvColumns {
             "gated",
             "price",
             "low_stock",
+            "stock_master",
         ],
         lines: &[],
     };

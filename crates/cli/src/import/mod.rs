@@ -90,6 +90,9 @@ pub(super) struct ImportArgs {
     /// What to do with existing items. update: set what the row names. keep: leave them unchanged
     #[arg(long, default_value = "update", conflicts_with_all = OTHER_ROWS)]
     existing: ExistingItems,
+    /// Set totals also of items whose total an external system owns (stock_master)
+    #[arg(long = "override", conflicts_with_all = OTHER_ROWS)]
+    override_owner: bool,
     /// Change nothing: check every row, and report what would happen
     #[arg(long)]
     dry_run: bool,
@@ -173,6 +176,7 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
         location: &args.location,
         renamed: &args.column,
         ignored: &args.ignore,
+        override_owner: args.override_owner,
     };
     let source = match ItemSource::open(&args.file, &reading) {
         Ok(source) => source,

@@ -33,6 +33,7 @@ pub(super) enum ItemField {
     Incoming,
     Price,
     LowStock,
+    StockMaster,
     Metadata,
     /// Units that are sold in the system that the file comes from.
     ConfirmedSold,
@@ -47,8 +48,8 @@ impl ItemField {
     pub(super) const SETTABLE: &'static str = "sku, location, mode, total_units, on_hand, fulfilled_units_seen, \
                                                safety_stock, default_ttl_seconds, max_hold_seconds, \
                                                max_payment_seconds, oversell_allowance, gated, \
-                                               sale_starts_at, sale_ends_at, incoming, price, low_stock, metadata, \
-                                               confirmed_sold";
+                                               sale_starts_at, sale_ends_at, incoming, price, low_stock, \
+                                               stock_master, metadata, confirmed_sold";
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -69,6 +70,7 @@ impl ItemField {
             "incoming" => Self::Incoming,
             "price" => Self::Price,
             "low_stock" => Self::LowStock,
+            "stock_master" => Self::StockMaster,
             "metadata" => Self::Metadata,
             "confirmed_sold" => Self::ConfirmedSold,
             "paused" => Self::Paused,
@@ -108,6 +110,7 @@ impl ItemField {
             Self::Incoming => "incoming",
             Self::Price => "price",
             Self::LowStock => "low_stock",
+            Self::StockMaster => "stock_master",
             Self::Metadata => "metadata",
             Self::ConfirmedSold => "confirmed_sold",
             Self::Paused => "paused",
@@ -198,6 +201,7 @@ impl RowBuilder {
                 | ItemField::Gated
                 | ItemField::Price
                 | ItemField::LowStock
+                | ItemField::StockMaster
                 | ItemField::Metadata,
                 FieldValue::Json(Value::Null),
             ) => Value::Null,
@@ -209,7 +213,8 @@ impl RowBuilder {
                 | ItemField::Location
                 | ItemField::Mode
                 | ItemField::SaleStartsAt
-                | ItemField::SaleEndsAt,
+                | ItemField::SaleEndsAt
+                | ItemField::StockMaster,
                 FieldValue::Text(text),
             ) => Value::String(text.to_owned()),
             (ItemField::Incoming, FieldValue::Text(text)) => {
@@ -283,6 +288,9 @@ impl RowBuilder {
         } else if !self.settings.contains_key("on_hand") {
             let what = "is missing; every row of a counted item needs it, or on_hand in its place";
             return Err(bad("total_units", what.to_owned()));
+        }
+        if reading.override_owner {
+            self.settings.insert("override".to_owned(), Value::Bool(true));
         }
         let body = Value::Object(self.settings.clone()).to_string();
         let query = format!("location={}", encoded(&location));

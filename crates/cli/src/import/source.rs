@@ -49,6 +49,8 @@ pub(super) struct ReadOptions<'a> {
     pub(super) renamed: &'a [(ItemField, String)],
     /// Columns to ignore.
     pub(super) ignored: &'a [String],
+    /// Whether totals are set that an external system owns.
+    pub(super) override_owner: bool,
 }
 
 /// The rows of a file.
@@ -190,6 +192,7 @@ mod tests {
             location: "default",
             renamed: &[],
             ignored: &["note".to_owned()],
+            override_owner: false,
         };
         let mut source = ItemSource::open(file.path(), &reading)?;
         let mut rows = Vec::new();

@@ -44,6 +44,14 @@ pub(super) fn set<S: State>(
     if settings == *before.settings && total == before.figures.total_units {
         return Ok(Outcome::Done(Reply::Item { item: before, created: false }));
     }
+    // An item that is handed over to another owner gets its total in the same command.
+    let keeps_owner = settings.stock_master == before.settings.stock_master;
+    if total != before.figures.total_units
+        && keeps_owner
+        && let Some(rejection) = owned_elsewhere(&before, command.override_owner)
+    {
+        return Ok(Outcome::Refused(rejection));
+    }
     if let Some(rejection) = below_committed(&before, total, settings.oversell_allowance) {
         return Ok(Outcome::Refused(rejection));
     }
@@ -113,6 +121,7 @@ fn contradictory(settings: &Settings, mode: Mode) -> Option<Rejection> {
     let (pointer, reason) = match mode {
         Mode::Units if settings.oversell_allowance > 0 => ("/oversell_allowance", not_there),
         Mode::Units if !settings.incoming.is_empty() => ("/incoming", not_there),
+        Mode::Units if settings.stock_master.is_some() => ("/stock_master", "they are added one by one"),
         Mode::Units if settings.gated => ("/gated", "a gate knows how many units there are, and not which"),
         Mode::Counted | Mode::Units => return None,
     };
@@ -230,6 +239,9 @@ pub(super) fn adjust<S: State>(
     if before.mode == Mode::Units {
         return Ok(Outcome::Refused(Rejection::ModeMismatch { item: before.key, mode: before.mode }));
     }
+    if let Some(rejection) = owned_elsewhere(&before, command.override_owner) {
+        return Ok(Outcome::Refused(rejection));
+    }
     let settings = match received(&before, command) {
         Ok(settings) => settings,
         Err(rejection) => return Ok(Outcome::Refused(rejection)),
@@ -339,6 +351,12 @@ pub(super) fn changed_by<S: State>(
     Ok(Outcome::Done(Reply::Item { item, created: false }))
 }
 
+/// The refusal of a change of a total that an external system owns.
+fn owned_elsewhere(item: &Item, overrides: bool) -> Option<Rejection> {
+    let stock_master = item.settings.stock_master.clone().filter(|_| !overrides)?;
+    Some(Rejection::StockOwnedElsewhere { item: item.key.clone(), stock_master })
+}
+
 fn below_committed(item: &Item, total: u64, allowance: u64) -> Option<Rejection> {
     let promised = item.figures.committed().saturating_add(item.pools.set_aside());
     // A write-off may leave pools with more units than there are. Only a lower total is refused for it.
@@ -369,6 +387,7 @@ fn merged(before: Option<&Settings>, command: &SetStock) -> Settings {
         incoming,
         price: command.price.clone().over(before.price),
         low_stock: command.low_stock.over(before.low_stock),
+        stock_master: command.stock_master.clone().over(before.stock_master),
         metadata: command.metadata.clone().over(before.metadata),
     }
 }

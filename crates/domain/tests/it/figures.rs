@@ -217,3 +217,23 @@ fn baskets_have_bounds() {
     same[1].item = same[0].item.clone();
     assert_eq!(Basket::new(same).unwrap().lines(), wants(1, u64::MAX));
 }
+
+#[test]
+fn a_total_that_another_system_owns() {
+    check(
+        "
+        0 stock a 5 master=erp              -> created total=5 available=5 v=1
+        1 stock a 6                         -> stock_owned_elsewhere a erp
+        1 stock a 5                         -> item total=5 available=5 v=1
+        1 stock a - safety=1                -> item total=5 available=4 v=2
+        1 adjust a 1                        -> stock_owned_elsewhere a erp
+        1 adjust a 1 version=9              -> precondition_failed a=2
+        1 adjust a 1 override               -> item total=6 available=5 v=3
+        1 stock a 7 override                -> item total=7 available=6 v=4
+        1 stock a 3 master=pos              -> item total=3 available=2 v=5
+        1 stock a 9 master=none             -> item total=9 available=8 v=6
+        1 adjust a -1                       -> item total=8 available=7 v=7
+        1 stock hall - units master=erp     -> invalid_request /stock_master
+        ",
+    );
+}

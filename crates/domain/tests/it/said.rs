@@ -178,6 +178,9 @@ fn said_rejection(rejection: &Rejection) -> String {
         Rejection::ExceedsOnHand { item, requested, on_hand } => {
             format!("exceeds_on_hand {}={requested}>{on_hand}", said_item(item))
         }
+        Rejection::StockOwnedElsewhere { item, stock_master } => {
+            format!("stock_owned_elsewhere {} {stock_master}", said_item(item))
+        }
         Rejection::UnknownSupply { item, supply_id } => {
             format!("unknown_supply {} {supply_id}", said_item(item))
         }

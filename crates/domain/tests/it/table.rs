@@ -465,6 +465,12 @@ fn command(line: &str) -> Command {
             incoming: named(words, "incoming").map(supplies),
             price: Patch::Keep,
             low_stock: Patch::Keep,
+            stock_master: match named(words, "master") {
+                None => Patch::Keep,
+                Some("none") => Patch::Clear,
+                Some(name) => Patch::Set(label(name)),
+            },
+            override_owner: words.contains(&"override"),
             default_ttl: setting(words, "ttl"),
             max_hold: setting(words, "max"),
             max_payment: setting(words, "max-payment"),
@@ -476,6 +482,7 @@ fn command(line: &str) -> Command {
             delta: words[2].parse().unwrap(),
             reason: label("count"),
             supply_id: named(words, "supply").map(label),
+            override_owner: words.contains(&"override"),
             expected: number(words, "version").map(|number| Precondition::version(version(number))),
         }),
         "delete" => Command::DeleteItem(DeleteItem {

@@ -2,6 +2,7 @@
 //! start reads it, and so do readers that look for closed reservations and used keys. Every row has a checksum. The
 //! state row has the number and the sum of the rows that a start depends on, so that a missing row is detected too.
 
+mod as_of;
 pub(crate) mod backlog;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
@@ -18,6 +19,8 @@ pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
+
+pub(crate) use self::as_of::AsOf;
 
 use self::checksum::{TableTotals, check_totals, row_sum, row_sum_of};
 use self::chunk::Chunk;
@@ -60,22 +63,6 @@ const SCHEMA: &str = "
     CREATE TABLE pauses (scope TEXT PRIMARY KEY, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE closed (id BLOB PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
-
-/// The state of an index at the time of a read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AsOf {
-    /// The batch up to which the index was complete.
-    pub(crate) complete: u64,
-    /// The batch up to which the index had let go of what was archived.
-    pub(crate) archived: u64,
-}
-
-impl AsOf {
-    /// Whether the index was complete up to a batch, and had let go of what was archived up to another one.
-    pub(crate) fn has_all_of(self, complete: u64, archived: u64) -> bool {
-        self.complete >= complete && self.archived >= archived
-    }
-}
 
 /// The name of the pause of everything among the paused locations. No location has an empty name.
 pub(crate) const PAUSE_EVERYTHING: &str = "";

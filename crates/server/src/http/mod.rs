@@ -37,6 +37,7 @@ mod limit_routes;
 mod lists;
 mod pending_replies;
 mod profiles;
+mod reconciliation_routes;
 mod reply;
 mod request_error;
 mod sale;

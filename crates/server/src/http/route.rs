@@ -278,6 +278,14 @@ fn match_segments<'a>(
             [id, ""],
         ),
         ["v1", "customer-keys", "rewrap", "", "", ""] => (post(RouteId::RewrapCustomers), ["", ""]),
+        ["v1", "reconciliation", "", "", "", ""] => (
+            match method {
+                "GET" | "HEAD" => Ok(RouteId::GetReconciliation),
+                "POST" => Ok(RouteId::Reconcile),
+                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+            },
+            ["", ""],
+        ),
         ["v1", "sinks", name, tail, "", ""] => (on_sink(method, name, tail), [name, ""]),
         ["v1", "webhooks", id, "deliveries", delivery, "retry"] if !id.is_empty() && !delivery.is_empty() => {
             (post(RouteId::RetryDelivery), [id, delivery])

@@ -387,6 +387,11 @@ impl Worker {
                 decode::gate(query)?;
                 Box::pin(self.show_gate(context)).await
             }
+            RouteId::GetReconciliation => {
+                decode::reconciliation(query)?;
+                Box::pin(self.reconciliation(context)).await
+            }
+            RouteId::Reconcile => Box::pin(self.reconcile(context, decode::reconcile(query, body)?)).await,
             RouteId::ListSinks => {
                 decode::sinks(query)?;
                 Box::pin(self.sinks(context)).await

@@ -29,6 +29,7 @@ mod resume;
 mod sim;
 mod sinks;
 mod start;
+mod stock_masters;
 mod support;
 mod tls_support;
 mod tools;

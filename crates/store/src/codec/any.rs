@@ -95,6 +95,7 @@ impl Any {
                 max_payment: self.maybe(Self::seconds),
                 price: self.maybe(Self::price).map(Box::new),
                 low_stock: self.maybe(Self::number),
+                stock_master: self.maybe(Self::label),
                 metadata: self.maybe(Self::metadata),
             }),
             pools: Pools::new((0..self.0.below(3)).map(|number| self.pool(number)).collect()),
@@ -439,6 +440,7 @@ impl Any {
                     RecordChange::EndpointDeleted,
                     RecordChange::EndpointDisabled,
                     RecordChange::EndpointSecretRotated,
+                    RecordChange::StockReconciled,
                 ]);
                 Transition::Record { change, record: self.record() }
             }

@@ -158,6 +158,7 @@ pub fn put_command(out: &mut Vec<u8>, command: &Command) {
             put_i64(out, adjust.delta);
             put_text(out, adjust.reason.as_str());
             put_label(out, adjust.supply_id.as_ref());
+            out.push(u8::from(adjust.override_owner));
             put_precondition(out, adjust.expected.as_ref());
         }
         Command::SetSale(set) => {
@@ -368,6 +369,8 @@ fn put_set_stock(out: &mut Vec<u8>, set: &SetStock) {
     put_patch(out, &set.gated, |out, gated| out.push(u8::from(*gated)));
     put_patch(out, &set.price, |out, price| put_price(out, price));
     put_patch(out, &set.low_stock, |out, units| put_u64(out, *units));
+    put_patch(out, &set.stock_master, |out, master| put_text(out, master.as_str()));
+    out.push(u8::from(set.override_owner));
     put_precondition(out, set.expected.as_ref());
 }
 

@@ -472,6 +472,8 @@ fn record_key(reader: &mut Reader<'_>) -> Read<RecordKey> {
         2 => RecordKind::Sink,
         3 => RecordKind::Webhook,
         4 => RecordKind::WebhookProgress,
+        5 => RecordKind::StockMaster,
+        6 => RecordKind::Reconciliation,
         _ => return Err(reader.bad("kind of a record")),
     };
     Ok(RecordKey { kind, id: reader.label()? })
@@ -489,6 +491,7 @@ fn record_change(reader: &mut Reader<'_>) -> Read<RecordChange> {
         7 => Ok(RecordChange::EndpointDeleted),
         8 => Ok(RecordChange::EndpointDisabled),
         9 => Ok(RecordChange::EndpointSecretRotated),
+        10 => Ok(RecordChange::StockReconciled),
         _ => Err(reader.bad("change of a record")),
     }
 }

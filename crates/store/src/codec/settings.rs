@@ -17,6 +17,7 @@ const INCOMING: u8 = 9;
 const GATED: u8 = 10;
 const PRICE: u8 = 11;
 const LOW_STOCK: u8 = 12;
+const STOCK_MASTER: u8 = 13;
 
 /// Appends the settings of an item.
 pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
@@ -32,6 +33,7 @@ pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
         incoming,
         price,
         low_stock,
+        stock_master,
         metadata,
     } = settings;
     let put_instant = |out: &mut Vec<u8>, at: Instant| put_i64(out, at.micros());
@@ -51,6 +53,7 @@ pub fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
     put_field(out, GATED, gated.then_some(()), |_, ()| {});
     put_field(out, PRICE, price.as_deref(), put_price);
     put_field(out, LOW_STOCK, *low_stock, put_u64);
+    put_field(out, STOCK_MASTER, stock_master.as_ref(), |out, master| put_text(out, master.as_str()));
     end_fields(out);
 }
 
@@ -81,6 +84,7 @@ pub fn settings(reader: &mut Reader<'_>) -> Result<Settings, DecodeError> {
             GATED => settings.gated = true,
             PRICE => settings.price = Some(Box::new(price(reader)?)),
             LOW_STOCK => settings.low_stock = Some(reader.u64()?),
+            STOCK_MASTER => settings.stock_master = Some(reader.label()?),
             _ => return Ok(false),
         }
         Ok(true)

@@ -327,6 +327,8 @@ pub(super) fn put_record_key(out: &mut Vec<u8>, key: &RecordKey) {
         RecordKind::Sink => 2,
         RecordKind::Webhook => 3,
         RecordKind::WebhookProgress => 4,
+        RecordKind::StockMaster => 5,
+        RecordKind::Reconciliation => 6,
     });
     put_text(out, key.id.as_str());
 }
@@ -343,5 +345,6 @@ pub(super) fn put_record_change(out: &mut Vec<u8>, change: RecordChange) {
         RecordChange::EndpointDeleted => 7,
         RecordChange::EndpointDisabled => 8,
         RecordChange::EndpointSecretRotated => 9,
+        RecordChange::StockReconciled => 10,
     });
 }

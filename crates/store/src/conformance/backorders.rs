@@ -202,7 +202,14 @@ fn due_hold(world: &mut dyn World) -> Checked {
 
 fn receive(item: &ItemKey, delta: i64, id: &str) -> Command {
     let (item, reason) = (item.clone(), label("received"));
-    Command::AdjustStock(AdjustStock { item, delta, reason, supply_id: Some(label(id)), expected: None })
+    Command::AdjustStock(AdjustStock {
+        item,
+        delta,
+        reason,
+        supply_id: Some(label(id)),
+        override_owner: false,
+        expected: None,
+    })
 }
 
 fn delivery(world: &mut dyn World) -> Checked {

@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case("the total can't fall below the sold and held units", below_committed),
     case("safety stock is not sold, and it may exceed the available units", safety_stock),
     case("whether an item is gated is kept, and no rule reads it", gated),
+    case("a total that an external system owns changes with an override only", owned_elsewhere),
     case("a set or an adjustment may have an expected version", expected_version),
     case("a set may require that the item exists, or that it does not", expected_presence),
     case("a total at the limit is accepted, and a total beyond it is invalid", total_limit),
@@ -224,6 +225,45 @@ fn gated(world: &mut dyn World) -> Checked {
     Ok(())
 }
 
+fn owned_elsewhere(world: &mut dyn World) -> Checked {
+    let mut case = CaseContext::new(world);
+    let [key, hall] = ["a", "hall"].map(|name| case.maker.item(name));
+    let erp = Patch::Set(label("erp"));
+    let set = |total_units, stock_master, item| SetStock { total_units, stock_master, ..stock_of(item, 0) };
+    let owned = case.item(Command::SetStock(set(Some(5), erp.clone(), &key)))?;
+    ensure_eq!(owned.settings.stock_master, Some(label("erp")), "a new item has its owner and its total");
+    let refused = Rejection::StockOwnedElsewhere { item: key.clone(), stock_master: label("erp") };
+    for round in 0..2 {
+        ensure_eq!(case.read_item(&key)?, owned, "as it was answered, round {round}");
+        ensure_eq!(case.expect_refused(set_stock(&key, 6))?, refused, "another total, round {round}");
+        ensure_eq!(case.expect_refused(adjust(&key, 1))?, refused, "an adjustment, round {round}");
+        ensure_eq!(case.item(set_stock(&key, 5))?, owned, "the same total, round {round}");
+        case.world.restart();
+    }
+    let gated = SetStock { gated: Patch::Set(true), ..set(None, Patch::Keep, &key) };
+    ensure_eq!(case.item(Command::SetStock(gated))?.figures.total_units, 5, "another setting");
+    let forced = SetStock { override_owner: true, ..stock_of(&key, 7) };
+    ensure_eq!(case.item(Command::SetStock(forced))?.figures.total_units, 7, "a set with an override");
+    let Command::AdjustStock(less) = adjust(&key, -3) else { return Err("no adjustment".to_owned()) };
+    let less = Command::AdjustStock(AdjustStock { override_owner: true, ..less });
+    ensure_eq!(case.item(less)?.figures.total_units, 4, "an adjustment with an override");
+    let hold = case.hold(reserve(&[(&key, 4)]))?;
+    case.expect_done(confirm(hold.id))?;
+    let other = case.item(Command::SetStock(set(Some(6), Patch::Set(label("pos")), &key)))?;
+    ensure_eq!(other.figures.total_units, 6, "a new owner and its total");
+    let own = case.item(Command::SetStock(set(Some(8), Patch::Clear, &key)))?;
+    ensure_eq!((own.figures.total_units, &own.settings.stock_master), (8, &None), "no owner any more");
+    ensure_eq!(case.item(adjust(&key, 1))?.figures.total_units, 9, "an adjustment by the service's own");
+    let units = SetStock { mode: Some(Mode::Units), ..set(None, erp, &hall) };
+    let refused = case.expect_refused(Command::SetStock(units))?;
+    ensure_matches!(
+        &refused,
+        Rejection::InvalidRequest(error) if *error.pointer == *"/stock_master",
+        "units with ids are added one by one"
+    );
+    Ok(())
+}
+
 fn expected_version(world: &mut dyn World) -> Checked {
     let mut case = CaseContext::new(world);
     let key = case.maker.item("a");
@@ -242,7 +282,14 @@ fn expected_version(world: &mut dyn World) -> Checked {
     ensure_eq!(case.item(set(8, version(first + 1)))?.version, first + 2, "reservations move no version");
     let adjust = |expected| {
         let (item, reason) = (key.clone(), label("count"));
-        Command::AdjustStock(AdjustStock { item, delta: 1, reason, supply_id: None, expected })
+        Command::AdjustStock(AdjustStock {
+            item,
+            delta: 1,
+            reason,
+            supply_id: None,
+            override_owner: false,
+            expected,
+        })
     };
     let other = Rejection::PreconditionFailed { version: Some(first + 2) };
     ensure_eq!(case.expect_refused(adjust(version(first + 1)))?, other, "an adjustment of another version");

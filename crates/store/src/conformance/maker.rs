@@ -448,6 +448,8 @@ pub fn stock_of(item: &ItemKey, total_units: u64) -> SetStock {
         incoming: None,
         price: Patch::Keep,
         low_stock: Patch::Keep,
+        stock_master: Patch::Keep,
+        override_owner: false,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -528,7 +530,14 @@ pub fn return_units(id: ReservationId, ids: &[&str]) -> Command {
 /// An adjustment of the total.
 pub fn adjust(item: &ItemKey, delta: i64) -> Command {
     let reason = label("count");
-    Command::AdjustStock(AdjustStock { item: item.clone(), delta, reason, supply_id: None, expected: None })
+    Command::AdjustStock(AdjustStock {
+        item: item.clone(),
+        delta,
+        reason,
+        supply_id: None,
+        override_owner: false,
+        expected: None,
+    })
 }
 
 /// The deletion of an item.

@@ -334,6 +334,7 @@ impl OpContext {
                     safety_stock: safety_stock.map(u64::from),
                     default_ttl: setting(default_ttl),
                     max_hold: setting(max_hold),
+                    override_owner: total.is_some_and(|total| total.is_multiple_of(2)),
                     expected: expected.map(precondition),
                     ..maker::stock_of(self.item(*item), 0)
                 };
@@ -345,6 +346,7 @@ impl OpContext {
                     delta: if *delta == 0 { 1 } else { i64::from(*delta) },
                     reason: label("count"),
                     supply_id: None,
+                    override_owner: delta % 2 == 0,
                     expected: expected.map(precondition),
                 };
                 (Command::AdjustStock(adjust), *key)

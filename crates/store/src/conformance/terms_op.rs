@@ -37,6 +37,8 @@ pub enum TermsOp {
         gated: Option<u8>,
         /// Selects its price.
         price: Option<u8>,
+        /// Selects who owns its total.
+        master: Option<u8>,
     },
     /// Receive an expected delivery.
     Receive {
@@ -112,6 +114,7 @@ impl TermsOp {
             supplies: random.one_in(2).then(|| random.byte() % (SUPPLIES + 1)),
             gated: random.one_in(4).then(|| random.byte()),
             price: (!random.one_in(3)).then(|| random.byte()),
+            master: random.one_in(2).then(|| random.byte()),
         }
     }
 
@@ -136,21 +139,25 @@ impl TermsOp {
     /// The command, about the items of a history.
     pub(super) fn command(&self, context: &OpContext) -> Command {
         match self {
-            Self::Set { item, allowance, window, supplies, gated, price } => Command::SetStock(SetStock {
-                total_units: None,
-                oversell_allowance: allowance.map(u64::from),
-                gated: gated.map_or(Patch::Keep, gate),
-                price: price.map_or(Patch::Keep, price_of),
-                sale_starts_at: window.map_or(Patch::Keep, |(start, _)| edge(start)),
-                sale_ends_at: window.map_or(Patch::Keep, |(_, end)| edge(end)),
-                incoming: supplies.map(|count| (0..count).map(supply).collect()),
-                ..stock_of(context.item(*item), 0)
-            }),
+            Self::Set { item, allowance, window, supplies, gated, price, master } => {
+                Command::SetStock(SetStock {
+                    total_units: None,
+                    oversell_allowance: allowance.map(u64::from),
+                    gated: gated.map_or(Patch::Keep, gate),
+                    price: price.map_or(Patch::Keep, price_of),
+                    stock_master: master.map_or(Patch::Keep, master_of),
+                    sale_starts_at: window.map_or(Patch::Keep, |(start, _)| edge(start)),
+                    sale_ends_at: window.map_or(Patch::Keep, |(_, end)| edge(end)),
+                    incoming: supplies.map(|count| (0..count).map(supply).collect()),
+                    ..stock_of(context.item(*item), 0)
+                })
+            }
             Self::Receive { item, delta, supply, .. } => Command::AdjustStock(AdjustStock {
                 item: context.item(*item).clone(),
                 delta: i64::from(*delta),
                 reason: label("received"),
                 supply_id: Some(supply_id(*supply)),
+                override_owner: false,
                 expected: None,
             }),
             Self::Pool { item, pool, units, which } => {
@@ -222,6 +229,15 @@ fn edge(steps: u8) -> Patch<Instant> {
 
 fn gate(which: u8) -> Patch<bool> {
     [Patch::Set(true), Patch::Set(false), Patch::Clear][usize::from(which % 3)]
+}
+
+/// Most items are owned by the service, so that a history goes on.
+fn master_of(which: u8) -> Patch<Label> {
+    match which % 8 {
+        0 => Patch::Set(label("erp")),
+        1 => Patch::Set(label("pos")),
+        _ => Patch::Clear,
+    }
 }
 
 /// Most prices have one currency, so that a history goes on.

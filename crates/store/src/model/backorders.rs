@@ -89,6 +89,9 @@ pub(super) fn expect_setting_that_fits(mode: Mode, settings: &Settings) -> Resul
     if mode == Mode::Units && !settings.incoming.is_empty() {
         return Err(super::invalid("/incoming"));
     }
+    if mode == Mode::Units && settings.stock_master.is_some() {
+        return Err(super::invalid("/stock_master"));
+    }
     if mode == Mode::Units && settings.gated {
         return Err(super::invalid("/gated"));
     }

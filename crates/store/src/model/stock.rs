@@ -2,8 +2,8 @@
 
 use super::{Model, Record, invalid};
 use stockhold_domain::{
-    AdjustStock, DeleteItem, Instant, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope, SetSale,
-    SetStock, Settings, limits,
+    AdjustStock, DeleteItem, Instant, Item, ItemKey, Mode, Patch, Precondition, Rejection, Reply, Scope,
+    SetSale, SetStock, Settings, limits,
 };
 
 impl Model {
@@ -54,7 +54,11 @@ impl Model {
             });
             return Ok(self.item_reply(&asked.item, true));
         };
-        if total != i128::from(before.figures.total_units) || settings != *before.settings {
+        let moves = total != i128::from(before.figures.total_units);
+        if moves && settings.stock_master == before.settings.stock_master {
+            expect_own_total(&before, asked.override_owner)?;
+        }
+        if moves || settings != *before.settings {
             self.expect_room(&asked.item, total, settings.oversell_allowance)?;
             let record = self.record(&asked.item);
             record.total = total;
@@ -73,6 +77,7 @@ impl Model {
         if before.mode == Mode::Units {
             return Err(Rejection::ModeMismatch { item: asked.item.clone(), mode: before.mode });
         }
+        expect_own_total(&before, asked.override_owner)?;
         let settings = self.settings_after(asked)?;
         let total = i128::from(before.figures.total_units) + i128::from(asked.delta);
         if total > i128::from(limits::TOTAL_UNITS) {
@@ -151,6 +156,16 @@ impl Model {
     }
 }
 
+/// The total of an item belongs to its stock master, if it has one.
+fn expect_own_total(item: &Item, overrides: bool) -> Result<(), Rejection> {
+    match &item.settings.stock_master {
+        Some(stock_master) if !overrides => {
+            Err(Rejection::StockOwnedElsewhere { item: item.key.clone(), stock_master: stock_master.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Settings that are not given keep their values.
 fn settings(before: &Settings, asked: &SetStock) -> Settings {
     let mut after = before.clone();
@@ -165,6 +180,7 @@ fn settings(before: &Settings, asked: &SetStock) -> Settings {
     set(&mut after.sale_ends_at, &asked.sale_ends_at);
     set(&mut after.price, &asked.price);
     set(&mut after.low_stock, &asked.low_stock);
+    set(&mut after.stock_master, &asked.stock_master);
     after.oversell_allowance = asked.oversell_allowance.unwrap_or(after.oversell_allowance);
     match asked.gated {
         Patch::Keep => {}

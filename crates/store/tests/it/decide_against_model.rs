@@ -86,10 +86,11 @@ fn op() -> impl Strategy<Value = Op> {
             option::of((0..3_u8, 0..16_u8)),
             option::of(0..4_u8),
             option::weighted(0.3, 0..3_u8),
-            option::weighted(0.7, any::<u8>())
+            option::weighted(0.7, any::<u8>()),
+            option::of(any::<u8>())
         )
-            .prop_map(|(item, allowance, window, supplies, gated, price)| {
-                Op::Terms(TermsOp::Set { item, allowance, window, supplies, gated, price })
+            .prop_map(|(item, allowance, window, supplies, gated, price, master)| {
+                Op::Terms(TermsOp::Set { item, allowance, window, supplies, gated, price, master })
             }),
         2 => (0..3_u8, option::weighted(0.7, 0..12_u8), any::<u8>())
             .prop_map(|(limit, most, which)| Op::Terms(TermsOp::Limit { limit, most, which })),

@@ -371,6 +371,8 @@ fn stock(table: &mut Table) {
         incoming: None,
         price: Patch::Keep,
         low_stock: Patch::Keep,
+        stock_master: Patch::Keep,
+        override_owner: false,
         default_ttl: Patch::Keep,
         max_hold: Patch::Keep,
         max_payment: Patch::Keep,
@@ -427,6 +429,9 @@ fn stock(table: &mut Table) {
             ("no price", &|asked| asked.price = Patch::Clear),
             ("low stock", &|asked| asked.low_stock = Patch::Set(0)),
             ("no low stock", &|asked| asked.low_stock = Patch::Clear),
+            ("stock master", &|asked| asked.stock_master = Patch::Set(label("a"))),
+            ("no stock master", &|asked| asked.stock_master = Patch::Clear),
+            ("an override", &|asked| asked.override_owner = true),
             ("default ttl", &|asked| asked.default_ttl = Patch::Set(seconds(1))),
             ("no default ttl", &|asked| asked.default_ttl = Patch::Clear),
             ("longest hold", &|asked| asked.max_hold = Patch::Set(seconds(1))),
@@ -446,8 +451,14 @@ fn stock(table: &mut Table) {
             ("versions", &|asked| asked.expected = Some(Precondition::VersionIn([1, 2].into()))),
         ],
     );
-    let base =
-        AdjustStock { item: key.clone(), delta: 1, reason: label("a"), supply_id: None, expected: None };
+    let base = AdjustStock {
+        item: key.clone(),
+        delta: 1,
+        reason: label("a"),
+        supply_id: None,
+        override_owner: false,
+        expected: None,
+    };
     table.add(
         "adjust",
         &base,

@@ -38,8 +38,8 @@ use stockhold_store::{EventArchive, StartProgress};
 /// The events after which a file ends. Their batches are folded into the base in one transaction.
 const FILE_EVENTS: u64 = 262_144;
 /// The kinds of records that tell what consumers have read.
-pub(crate) const CONSUMER_KINDS: [RecordKind; 3] =
-    [RecordKind::Sink, RecordKind::Webhook, RecordKind::WebhookProgress];
+pub(crate) const CONSUMER_KINDS: [RecordKind; 4] =
+    [RecordKind::Sink, RecordKind::Webhook, RecordKind::WebhookProgress, RecordKind::StockMaster];
 
 /// The name of a consumer of events, and the last position that it has read.
 pub type ReadPosition = (String, u64);

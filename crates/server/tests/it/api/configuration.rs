@@ -47,6 +47,7 @@ const KEYS: [&str; 44] = [
     "storefront_principal",
     "source",
     "sinks",
+    "stock_masters",
     "webhook_allowed_networks",
     "webhook_ca_file",
     "locations",

@@ -17,6 +17,7 @@ mod keys;
 mod moved;
 mod orders;
 mod sinks;
+mod stock_masters;
 mod used;
 
 use crate::support::free_port;
@@ -267,6 +268,7 @@ for_every_database! {
         payments_of_two_instances_are_made_once
         customers_of_two_instances;
     sinks: every_event_is_delivered_over_kills;
+    stock_masters: every_sale_is_booked_once_over_kills;
     gated:
         a_drop_sells_exactly_what_there_is
         what_an_operator_sees_of_a_gate

@@ -1,0 +1,63 @@
+//! The routes of stock masters. They concern all items, so a caller with restrictions may neither see nor change them.
+
+use super::reply;
+use super::request_error::RequestError;
+use super::restrict::check_unrestricted;
+use super::worker::{HandlerResult, RequestContext, Worker};
+use stockhold_api::decode::{Invalid, ReconcileAction};
+use stockhold_api::encode;
+use stockhold_api::problem::Problem;
+use stockhold_relay::ReconciliationError;
+use stockhold_store::Failure;
+
+impl Worker {
+    /// `GET /v1/reconciliation`
+    pub(super) async fn reconciliation(&self, context: RequestContext<'_>) -> HandlerResult {
+        check_unrestricted(context)?;
+        let all = self.relay.stock_masters().await.map_err(|failure| RequestError::from_store(&failure))?;
+        Ok(reply::json(|out| encode::stock_masters(out, &all)))
+    }
+
+    /// `POST /v1/reconciliation`
+    pub(super) async fn reconcile(
+        &self,
+        context: RequestContext<'_>,
+        (stock_master, action): (String, ReconcileAction),
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        match action {
+            ReconcileAction::Compare { dry_run } => {
+                let report = self.relay.reconcile(&stock_master, dry_run).await.map_err(refusal)?;
+                Ok(reply::json(|out| encode::reconciliation_report(out, &report)))
+            }
+            ReconcileAction::AcceptBatch(batch) => {
+                self.relay.accept_batch(&stock_master, &batch).await.map_err(refusal)?;
+                let report = self.relay.reconcile(&stock_master, true).await.map_err(refusal)?;
+                Ok(reply::json(|out| encode::reconciliation_report(out, &report)))
+            }
+        }
+    }
+}
+
+fn refusal(error: ReconciliationError) -> RequestError {
+    match error {
+        ReconciliationError::UnknownStockMaster(known) => {
+            let detail = match &known[..] {
+                [] => "is no stock master: tables [stock_masters.NAME] in the configuration make them"
+                    .to_owned(),
+                known => format!("is no stock master; there are {}", known.join(", ")),
+            };
+            Problem::from(Invalid::new("/stock_master", detail)).into()
+        }
+        ReconciliationError::NotRefused => {
+            let detail =
+                "is no batch that the stock master refuses; GET /v1/reconciliation shows it as `batch`";
+            Problem::from(Invalid::new("/accept_batch", detail)).into()
+        }
+        ReconciliationError::Timeout => RequestError::from_store(&Failure::Unavailable(
+            "the comparison takes longer than 60 seconds; GET /v1/reconciliation shows its report later"
+                .to_owned(),
+        )),
+        ReconciliationError::Store(failure) => RequestError::from_store(&failure),
+    }
+}
