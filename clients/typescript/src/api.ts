@@ -20,7 +20,7 @@ export interface paths {
         get: operations["get_item"];
         /**
          * Create an item, or set its stock
-         * @description Sets the total and the settings that the body names. The other settings keep their values. `null` clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming`, `gated`, `price`, `low_stock` or `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total and `oversell_allowance` together can't be lower than the units that are sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its creation in microseconds since 1970. Setting the current values again changes nothing.
+         * @description Sets the total and the settings that the body names. The other settings keep their values. `null` clears `default_ttl_seconds`, `max_hold_seconds`, `max_payment_seconds`, `sale_starts_at`, `sale_ends_at`, `incoming`, `gated`, `price`, `low_stock`, `stock_master` or `metadata`. A count of the shelf is sent as `on_hand` with `fulfilled_units_seen`, in place of `total_units`. The total and `oversell_allowance` together can't be lower than the units that are sold and held. A change raises `version` by 1, which is the `ETag`. The first version of an item is the time of its creation in microseconds since 1970. Setting the current values again changes nothing.
          *
          *     Scope: `inventory:write`.
          */
@@ -1136,6 +1136,34 @@ export interface paths {
          *     Scope: `sale:admin`.
          */
         post: operations["reload_gate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reconciliation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the stock masters and their last reports
+         * @description The external systems that own the totals of items: those of the configuration of this server, and those that the store has a record of. Each with the batch of decrements that has no answer yet, its last failure, and the report of the last comparison. Every instance shows the same. A caller with restrictions may not read it.
+         *
+         *     Scope: `inventory:read`.
+         */
+        get: operations["get_reconciliation"];
+        put?: never;
+        /**
+         * Compare with a stock master now
+         * @description Reads the figures and the orders of a stock master, corrects totals, and answers with the report. With `dry_run`, it only reports. The answer may take up to 60 seconds. If it takes longer, the answer is `unavailable`, and the comparison goes on. With `accept_batch`, it compares nothing: the batch of decrements that the stock master refuses counts as booked, because you have booked it by hand. A caller with restrictions may not do it.
+         *
+         *     Scope: `inventory:write`.
+         */
+        post: operations["reconcile"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2414,6 +2442,10 @@ export interface components {
              * @description Available units at and below which the stock counts as low: an event says so. Default: unchanged. `null` clears it.
              */
             low_stock?: number | null;
+            /** @description The external system that owns the total: the name of a table in `[stock_masters]`. Then a request that changes the total is refused with `stock_owned_elsewhere`, unless it also changes `stock_master` or has `override`. Counted items only. Default: unchanged. `null` clears it. */
+            stock_master?: string | null;
+            /** @description Change the total although an external system owns it. The next pull from that system sets it again. Without it, `false`. */
+            override?: boolean;
             /** @description The caller's own data: a JSON object of at most 2,048 bytes without whitespace. Numbers keep their digits. Default: unchanged. `null` clears it. */
             metadata?: {
                 [key: string]: unknown;
@@ -2430,6 +2462,8 @@ export interface components {
             reason?: string;
             /** @description The delivery of the item's `incoming` that arrived. `delta` is added to the total and subtracted from the delivery, which is removed when nothing is left of it. Then `delta` is at least 1, and `reason` is `received` by default. */
             supply_id?: string;
+            /** @description Change the total although an external system owns it. The next pull from that system sets it again. Without it, `false`. */
+            override?: boolean;
             /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
             idempotency_key?: string;
         } | unknown | unknown;
@@ -2904,6 +2938,10 @@ export interface components {
              * @description Available units at and below which the stock counts as low: an event says so. Default: unchanged. `null` clears it.
              */
             low_stock?: number | null;
+            /** @description The external system that owns the total: the name of a table in `[stock_masters]`. Then a request that changes the total is refused with `stock_owned_elsewhere`, unless it also changes `stock_master` or has `override`. Counted items only. Default: unchanged. `null` clears it. */
+            stock_master?: string | null;
+            /** @description Change the total although an external system owns it. The next pull from that system sets it again. Without it, `false`. */
+            override?: boolean;
             /** @description The caller's own data: a JSON object of at most 2,048 bytes without whitespace. Numbers keep their digits. Default: unchanged. `null` clears it. */
             metadata?: {
                 [key: string]: unknown;
@@ -2934,6 +2972,8 @@ export interface components {
             reason?: string;
             /** @description The delivery of the item's `incoming` that arrived. `delta` is added to the total and subtracted from the delivery, which is removed when nothing is left of it. Then `delta` is at least 1, and `reason` is `received` by default. */
             supply_id?: string;
+            /** @description Change the total although an external system owns it. The next pull from that system sets it again. Without it, `false`. */
+            override?: boolean;
             /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
             idempotency_key?: string;
             /**
@@ -2971,7 +3011,7 @@ export interface components {
             problem?: components["schemas"]["CommandProblem"];
         };
         /** @description Why a command was not done. */
-        CommandProblem: components["schemas"]["InvalidRequestProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["UnknownItemProblem"] | components["schemas"]["UnknownReservationProblem"] | components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["BelowCommittedProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["ReservationExpiredProblem"] | components["schemas"]["ReservationCancelledProblem"] | components["schemas"]["ReservationConfirmedProblem"] | components["schemas"]["ReservationNotConfirmedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["PaymentMethodMissingProblem"] | components["schemas"]["EncryptionKeyMissingProblem"] | components["schemas"]["SplitExceedsHeldProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["CustomerRequiredProblem"] | components["schemas"]["FulfilExceedsSoldProblem"] | components["schemas"]["FulfilExceedsOnHandProblem"] | components["schemas"]["UnknownSupplyProblem"] | components["schemas"]["ReturnExceedsSoldProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ExtensionLimitProblem"] | components["schemas"]["IdempotencyMismatchProblem"] | components["schemas"]["ModeMismatchProblem"] | components["schemas"]["TtlTooLongProblem"] | components["schemas"]["QuantityLimitProblem"] | components["schemas"]["InternalProblem"] | components["schemas"]["OverloadedProblem"] | components["schemas"]["UnavailableProblem"] | components["schemas"]["OutcomeUnknownProblem"];
+        CommandProblem: components["schemas"]["InvalidRequestProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["UnknownItemProblem"] | components["schemas"]["UnknownReservationProblem"] | components["schemas"]["InsufficientInventoryProblem"] | components["schemas"]["UnitsUnavailableProblem"] | components["schemas"]["BelowCommittedProblem"] | components["schemas"]["StockOwnedElsewhereProblem"] | components["schemas"]["SalePausedProblem"] | components["schemas"]["ReservationExpiredProblem"] | components["schemas"]["ReservationCancelledProblem"] | components["schemas"]["ReservationConfirmedProblem"] | components["schemas"]["ReservationNotConfirmedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["PriceMissingProblem"] | components["schemas"]["PaymentMethodMissingProblem"] | components["schemas"]["EncryptionKeyMissingProblem"] | components["schemas"]["SplitExceedsHeldProblem"] | components["schemas"]["LimitExceededProblem"] | components["schemas"]["CustomerRequiredProblem"] | components["schemas"]["FulfilExceedsSoldProblem"] | components["schemas"]["FulfilExceedsOnHandProblem"] | components["schemas"]["UnknownSupplyProblem"] | components["schemas"]["ReturnExceedsSoldProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ExtensionLimitProblem"] | components["schemas"]["IdempotencyMismatchProblem"] | components["schemas"]["ModeMismatchProblem"] | components["schemas"]["TtlTooLongProblem"] | components["schemas"]["QuantityLimitProblem"] | components["schemas"]["InternalProblem"] | components["schemas"]["OverloadedProblem"] | components["schemas"]["UnavailableProblem"] | components["schemas"]["OutcomeUnknownProblem"];
         /** @description Items to look up, or one SKU at several locations. */
         AvailabilityRequest: components["schemas"]["ItemsRequest"] | components["schemas"]["LocationsRequest"];
         /** @description One SKU at several locations. */
@@ -3407,6 +3447,8 @@ export interface components {
              * @description Available units at and below which the stock counts as low.
              */
             low_stock?: number;
+            /** @description The external system that owns the total. Absent when this service owns it. */
+            stock_master?: string;
             /**
              * Format: date-time
              * @description When it was created.
@@ -3940,7 +3982,7 @@ export interface components {
              * @description The kind of event. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            type: "stock.set" | "stock.adjusted" | "stock.deleted" | "units.added" | "units.retired" | "units.pool_changed";
+            type: "stock.set" | "stock.adjusted" | "stock.deleted" | "units.added" | "units.retired" | "units.pool_changed" | "stock.reconciled";
             /**
              * Format: date-time
              * @description When it was decided.
@@ -4767,6 +4809,203 @@ export interface components {
              * @description Those of them that were wrong.
              */
             corrected: number;
+        };
+        /** @description The stock masters. */
+        StockMasterList: {
+            /** @description In the order of their names. */
+            data: components["schemas"]["StockMaster"][];
+        };
+        /** @description An external system that owns the totals of items. */
+        StockMaster: {
+            /** @description Its name in the configuration. */
+            stock_master: string;
+            /**
+             * @description What it is.
+             * @enum {string}
+             */
+            kind: "json" | "magento";
+            /**
+             * Format: int64
+             * @description The last event whose sales it was told of.
+             */
+            position: number;
+            batch?: components["schemas"]["StockMasterBatch"];
+            last_error?: components["schemas"]["StockMasterError"];
+            /** @description The instance that serves it. */
+            instance?: string;
+            report?: components["schemas"]["ReconciliationReport"];
+        };
+        /** @description Decrements that are being sent. */
+        StockMasterBatch: {
+            /**
+             * Format: uuid
+             * @description Its id, which is also the idempotency key.
+             */
+            batch_id: string;
+            /**
+             * Format: int64
+             * @description The number of its items.
+             */
+            lines: number;
+            /**
+             * Format: int64
+             * @description Failed attempts.
+             */
+            attempts: number;
+            /** @description Why the stock master refuses it. Absent while its outcome is not known. */
+            refused?: string;
+        };
+        /** @description The last failure of a call to a stock master. */
+        StockMasterError: {
+            /**
+             * Format: date-time
+             * @description When it failed.
+             */
+            at: string;
+            /** @description What happened. */
+            message: string;
+        };
+        /** @description What a comparison has found. */
+        ReconciliationReport: {
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            at: string;
+            /** @description Whether nothing was changed. */
+            dry_run: boolean;
+            /**
+             * Format: int64
+             * @description Figures that were compared since the last report.
+             */
+            figures_compared: number;
+            /**
+             * Format: int64
+             * @description Orders that were read.
+             */
+            orders_compared: number;
+            /**
+             * Format: int64
+             * @description Sales that were compared.
+             */
+            sales_compared: number;
+            /**
+             * Format: int64
+             * @description Sales without an order id, which can't be compared.
+             */
+            sales_without_order_id: number;
+            /**
+             * Format: int64
+             * @description Units that the stock master has not booked yet.
+             */
+            pending_units: number;
+            /** @description Why a part could not be compared. */
+            incomplete?: string;
+            /** @description How often each kind of finding occurred. A kind that did not occur is absent. */
+            counts: {
+                /**
+                 * Format: int64
+                 * @description The total here did not fit the figure there, and was set.
+                 */
+                total_corrected?: number;
+                /**
+                 * Format: int64
+                 * @description More units are sold and held here than there are there. The total is as low as it can be, so nothing more is sold.
+                 */
+                committed_above_figure?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master gave two figures for one item. Neither was used.
+                 */
+                figure_contradictory?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master gave a figure that no item can have. It was not used.
+                 */
+                figure_invalid?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master has an item that does not exist here, or that another system owns.
+                 */
+                item_unknown?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master gave no figure for an item that it owns.
+                 */
+                item_missing?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master refuses a batch of decrements. Nothing behind it is sent.
+                 */
+                decrement_refused?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master has no order for a sale.
+                 */
+                sale_missing?: number;
+                /**
+                 * Format: int64
+                 * @description The stock master has an order, and no reservation was confirmed for it.
+                 */
+                order_without_reservation?: number;
+                /**
+                 * Format: int64
+                 * @description An active reservation is older than orphan_after_seconds, and the stock master has no order of its owner.
+                 */
+                orphan?: number;
+                /**
+                 * Format: int64
+                 * @description Such a reservation was released.
+                 */
+                orphan_released?: number;
+            };
+            /** @description The findings, as far as there is room for them. */
+            findings: components["schemas"]["Finding"][];
+        };
+        /** @description One thing that a comparison has found. */
+        Finding: {
+            /**
+             * @description `total_corrected`: The total here did not fit the figure there, and was set. `committed_above_figure`: More units are sold and held here than there are there. The total is as low as it can be, so nothing more is sold. `figure_contradictory`: The stock master gave two figures for one item. Neither was used. `figure_invalid`: The stock master gave a figure that no item can have. It was not used. `item_unknown`: The stock master has an item that does not exist here, or that another system owns. `item_missing`: The stock master gave no figure for an item that it owns. `decrement_refused`: The stock master refuses a batch of decrements. Nothing behind it is sent. `sale_missing`: The stock master has no order for a sale. `order_without_reservation`: The stock master has an order, and no reservation was confirmed for it. `orphan`: An active reservation is older than orphan_after_seconds, and the stock master has no order of its owner. `orphan_released`: Such a reservation was released.
+             * @enum {string}
+             */
+            kind: "total_corrected" | "committed_above_figure" | "figure_contradictory" | "figure_invalid" | "item_unknown" | "item_missing" | "decrement_refused" | "sale_missing" | "order_without_reservation" | "orphan" | "orphan_released";
+            /** @description The item. */
+            sku?: string;
+            /** @description Its location. */
+            location?: string;
+            /**
+             * Format: int64
+             * @description The units that the stock master has.
+             */
+            figure?: number;
+            /**
+             * Format: int64
+             * @description The total here before.
+             */
+            total_units_before?: number;
+            /**
+             * Format: int64
+             * @description The total here after it. Of a dry run: as it would be.
+             */
+            total_units?: number;
+            /** @description The order. */
+            order_id?: string;
+            /**
+             * Format: uuid
+             * @description The reservation.
+             */
+            reservation_id?: string;
+            /** @description What the stock master said. */
+            message?: string;
+        };
+        /** @description Which stock master, and what to do. */
+        ReconciliationRequest: {
+            /** @description Its name in the configuration. */
+            stock_master: string;
+            /** @description Only report. Without it, `false`. */
+            dry_run?: boolean;
+            /** @description The `batch_id` of a batch that the stock master refuses: it counts as booked. Not beside `dry_run`. */
+            accept_batch?: string;
         };
         /** @description The sinks. */
         SinkList: {
@@ -6008,7 +6247,7 @@ export interface components {
              * @description The reason's name: what programs decide by.
              * @enum {string}
              */
-            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             /** @description Whether a program may retry the same request. */
             retryable: boolean;
             /** @description What the request is called in the server's log. */
@@ -7552,6 +7791,41 @@ export interface components {
              */
             max_expires_at: string;
         };
+        /** @description An external system owns the total. A program must not retry the same request. */
+        StockOwnedElsewhereProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/stock_owned_elsewhere";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 409;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            reason: "stock_owned_elsewhere";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
+            /** @description The item's SKU. */
+            sku: string;
+            /** @description The item's location. */
+            location: string;
+            /** @description The system that owns the total. */
+            stock_master: string;
+        };
         /** @description Less would exist than is promised. A program must not retry the same request. */
         BelowCommittedProblem: {
             /**
@@ -8477,18 +8751,6 @@ export interface components {
                 "application/problem+json": components["schemas"]["RequestTimeoutProblem"];
             };
         };
-        /** @description `below_committed`: Less would exist than is promised. */
-        BelowCommitted: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                RateLimit: components["headers"]["RateLimit"];
-                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["BelowCommittedProblem"];
-            };
-        };
         /** @description `unit_in_use`: The unit is held or sold. */
         UnitInUse: {
             headers: {
@@ -9235,7 +9497,18 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["BelowCommitted"];
+            /** @description `stock_owned_elsewhere`: An external system owns the total. `below_committed`: Less would exist than is promised. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["StockOwnedElsewhereProblem"] | components["schemas"]["BelowCommittedProblem"];
+                };
+            };
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -9575,7 +9848,18 @@ export interface operations {
                 };
             };
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["BelowCommitted"];
+            /** @description `stock_owned_elsewhere`: An external system owns the total. `below_committed`: Less would exist than is promised. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["StockOwnedElsewhereProblem"] | components["schemas"]["BelowCommittedProblem"];
+                };
+            };
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -12227,7 +12511,7 @@ export interface operations {
                 after?: number;
                 tail?: number;
                 limit?: number;
-                type?: ("reservation.created" | "reservation.extended" | "reservation.confirmed" | "reservation.cancelled" | "reservation.expired" | "reservation.returned" | "reservation.amended" | "reservation.transferred" | "reservation.split" | "reservation.merged" | "reservation.payment_opened" | "reservation.payment_closed" | "payment.pending" | "payment.requires_action" | "payment.processing" | "payment.authorized" | "payment.capturing" | "payment.captured" | "payment.declined" | "payment.voiding" | "payment.voided" | "payment.refunding" | "payment.refunded" | "payment.refund_failed" | "reservation.replaced" | "reservation.fulfilled" | "stock.set" | "stock.adjusted" | "stock.deleted" | "units.added" | "units.retired" | "units.pool_changed" | "pool.set" | "pool.deleted" | "pool.released" | "sale.paused" | "sale.resumed" | "limit.set" | "limit.deleted" | "access.key_created" | "access.key_rolled" | "access.key_revoked" | "sink.event_skipped" | "endpoint.created" | "endpoint.changed" | "endpoint.deleted" | "endpoint.disabled" | "endpoint.secret_rotated")[];
+                type?: ("reservation.created" | "reservation.extended" | "reservation.confirmed" | "reservation.cancelled" | "reservation.expired" | "reservation.returned" | "reservation.amended" | "reservation.transferred" | "reservation.split" | "reservation.merged" | "reservation.payment_opened" | "reservation.payment_closed" | "payment.pending" | "payment.requires_action" | "payment.processing" | "payment.authorized" | "payment.capturing" | "payment.captured" | "payment.declined" | "payment.voiding" | "payment.voided" | "payment.refunding" | "payment.refunded" | "payment.refund_failed" | "reservation.replaced" | "reservation.fulfilled" | "stock.set" | "stock.adjusted" | "stock.deleted" | "units.added" | "units.retired" | "units.pool_changed" | "pool.set" | "pool.deleted" | "pool.released" | "sale.paused" | "sale.resumed" | "limit.set" | "limit.deleted" | "access.key_created" | "access.key_rolled" | "access.key_revoked" | "sink.event_skipped" | "endpoint.created" | "endpoint.changed" | "endpoint.deleted" | "endpoint.disabled" | "endpoint.secret_rotated" | "stock.reconciled")[];
             };
             header?: {
                 /**
@@ -12285,7 +12569,7 @@ export interface operations {
         parameters: {
             query?: {
                 after?: number;
-                type?: ("reservation.created" | "reservation.extended" | "reservation.confirmed" | "reservation.cancelled" | "reservation.expired" | "reservation.returned" | "reservation.amended" | "reservation.transferred" | "reservation.split" | "reservation.merged" | "reservation.payment_opened" | "reservation.payment_closed" | "payment.pending" | "payment.requires_action" | "payment.processing" | "payment.authorized" | "payment.capturing" | "payment.captured" | "payment.declined" | "payment.voiding" | "payment.voided" | "payment.refunding" | "payment.refunded" | "payment.refund_failed" | "reservation.replaced" | "reservation.fulfilled" | "stock.set" | "stock.adjusted" | "stock.deleted" | "units.added" | "units.retired" | "units.pool_changed" | "pool.set" | "pool.deleted" | "pool.released" | "sale.paused" | "sale.resumed" | "limit.set" | "limit.deleted" | "access.key_created" | "access.key_rolled" | "access.key_revoked" | "sink.event_skipped" | "endpoint.created" | "endpoint.changed" | "endpoint.deleted" | "endpoint.disabled" | "endpoint.secret_rotated")[];
+                type?: ("reservation.created" | "reservation.extended" | "reservation.confirmed" | "reservation.cancelled" | "reservation.expired" | "reservation.returned" | "reservation.amended" | "reservation.transferred" | "reservation.split" | "reservation.merged" | "reservation.payment_opened" | "reservation.payment_closed" | "payment.pending" | "payment.requires_action" | "payment.processing" | "payment.authorized" | "payment.capturing" | "payment.captured" | "payment.declined" | "payment.voiding" | "payment.voided" | "payment.refunding" | "payment.refunded" | "payment.refund_failed" | "reservation.replaced" | "reservation.fulfilled" | "stock.set" | "stock.adjusted" | "stock.deleted" | "units.added" | "units.retired" | "units.pool_changed" | "pool.set" | "pool.deleted" | "pool.released" | "sale.paused" | "sale.resumed" | "limit.set" | "limit.deleted" | "access.key_created" | "access.key_rolled" | "access.key_revoked" | "sink.event_skipped" | "endpoint.created" | "endpoint.changed" | "endpoint.deleted" | "endpoint.disabled" | "endpoint.secret_rotated" | "stock.reconciled")[];
                 format?: "stockhold" | "cloudevents";
             };
             header?: {
@@ -13054,6 +13338,99 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["GateNotConfigured"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotWritten"];
+        };
+    };
+    get_reconciliation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stock masters, in the order of their names. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StockMasterList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotRead"];
+        };
+    };
+    reconcile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description UTF-8 JSON of at most 65,536 bytes, uncompressed. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReconciliationRequest"];
+            };
+        };
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReconciliationReport"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -14784,7 +15161,7 @@ export interface operations {
             };
             path: {
                 /** @example unknown_item */
-                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             };
             cookie?: never;
         };

@@ -30,7 +30,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 44] = [
+pub(crate) const KEYS: [&str; 45] = [
     "listen",
     "admin_listen",
     "grpc_listen",
@@ -78,7 +78,7 @@ pub(crate) const KEYS: [&str; 44] = [
     "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 11] = [
+pub(crate) const TABLES: [&str; 12] = [
     "locations",
     "issuers",
     "rate_limits",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 44] = [
+const KEYS: [&str; 45] = [
     "listen",
     "admin_listen",
     "grpc_listen",
