@@ -25,8 +25,8 @@ const UNFINISHED: &str = ".events-unfinished.jsonl.zst";
 const PREFIX: &str = "events-";
 const SUFFIX: &str = ".jsonl.zst";
 
-/// The files of a directory.
-pub(crate) struct EventFiles {
+/// The files of an archive in a directory.
+pub struct EventFiles {
     dir: PathBuf,
     open: Option<UnfinishedFile>,
     /// Held while this process writes.
@@ -50,7 +50,7 @@ impl EventFiles {
     }
 
     /// Opens a directory for writing, and creates it if it does not exist. No other process may write to it.
-    pub(crate) fn open(dir: &Path) -> Result<Self, String> {
+    pub fn open(dir: &Path) -> Result<Self, String> {
         stockhold_embedded::create_dir(dir).map_err(|error| error.to_string())?;
         let path = dir.join("archive.lock");
         let lock = File::options()

@@ -39,6 +39,9 @@ mod doctor;
 mod event_files;
 mod manual;
 
+pub use archive::consumers_behind;
+pub use event_files::EventFiles;
+
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -102,8 +105,8 @@ enum Command {
     /// not know removed reservations: a sale that was removed can't be returned. Active reservations never leave. If the
     /// command is interrupted, give it again: it continues.
     ///
-    /// Of the embedded store no server may use the data directory meanwhile. A database is archived while servers run,
-    /// and idempotency keys of that age leave it too.
+    /// If a server uses the data directory of the embedded store, it is asked to do it, with the key of STOCKHOLD_API_KEY.
+    /// A database is archived while servers run, and idempotency keys of that age leave it too.
     ///
     /// Try it:
     ///   stockhold archive --older-than 90d --to /mnt/archive

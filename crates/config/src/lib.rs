@@ -4,6 +4,7 @@
 
 mod access;
 mod advice;
+mod archive;
 mod connection_age;
 mod customers;
 pub mod exit;
@@ -27,6 +28,7 @@ mod values;
 pub use access::{
     AccessSettings, IssuerSettings, PrincipalSettings, Rate, RateLimitSettings, credentials_hint,
 };
+pub use archive::ArchiveSettings;
 pub use connection_age::ConnectionAge;
 pub use flags::{DataDir, Flags, Loaded, StorePlace};
 pub use log_level::check as check_log_level;

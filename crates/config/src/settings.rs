@@ -2,6 +2,7 @@
 //! `stockhold.toml`, defaults. `stockhold config` prints what is in force and where it came from.
 
 use crate::access::{AccessSettings, PrincipalSettings};
+use crate::archive::ArchiveSettings;
 use crate::connection_age::ConnectionAge;
 use crate::customers::CustomerSettings;
 use crate::notifications::NotificationSettings;
@@ -29,7 +30,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 44] = [
+pub(crate) const KEYS: [&str; 45] = [
     "listen",
     "admin_listen",
     "grpc_listen",
@@ -72,11 +73,12 @@ pub(crate) const KEYS: [&str; 44] = [
     "checkout",
     "notifications",
     "customers",
+    "archive",
     "webhook_allowed_networks",
     "webhook_ca_file",
 ];
 /// Settings that are tables of the file.
-pub(crate) const TABLES: [&str; 11] = [
+pub(crate) const TABLES: [&str; 12] = [
     "locations",
     "issuers",
     "rate_limits",
@@ -88,6 +90,7 @@ pub(crate) const TABLES: [&str; 11] = [
     "checkout",
     "notifications",
     "customers",
+    "archive",
 ];
 /// Largest floor of free space: no disk is larger.
 const FREE_SPACE_FLOOR_MIB: u64 = 1 << 40;
@@ -173,6 +176,8 @@ pub struct Config {
     pub notifications: NotificationSettings,
     /// How personal data of customers is kept.
     pub customers: CustomerSettings,
+    /// Where old events of the embedded store go, and when.
+    pub archive: ArchiveSettings,
     /// Networks that webhooks may be sent to although they are not public.
     pub webhook_allowed_networks: Vec<String>,
     /// Certificates that webhooks trust instead of the system's, as PEM.
@@ -249,6 +254,7 @@ impl Default for Config {
             checkout: CheckoutSettings::default(),
             notifications: NotificationSettings::default(),
             customers: CustomerSettings::default(),
+            archive: ArchiveSettings::default(),
             webhook_allowed_networks: Vec::new(),
             webhook_ca_file: None,
             locations: BTreeMap::new(),
@@ -311,7 +317,7 @@ impl Config {
             let what = format!("key_retention_hours {}: must be at least 24", self.key_retention_hours);
             return Err(("key_retention_hours", what));
         }
-        Ok(())
+        self.archive.check(self.key_retention_hours, &self.data_dir).map_err(at("archive"))
     }
 
     fn check_replica(&self) -> Result<(), String> {

@@ -3,6 +3,7 @@
 //!
 //! It knows names, places and types. Which values are allowed is decided in [`crate::settings`].
 
+use crate::archive::ARCHIVE_VARIABLES;
 use crate::customers::ENCRYPTION_KEYS_VARIABLE;
 use crate::notifications::SMTP_URL_VARIABLE;
 use crate::providers::STRIPE_VARIABLES;
@@ -171,6 +172,10 @@ impl Sources {
                 self.read_encryption_keys(config, name, value.to_str());
                 continue;
             }
+            if let Some((_, member)) = ARCHIVE_VARIABLES.iter().find(|(variable, _)| *variable == rest) {
+                self.read_archive(config, name, member, value.to_str());
+                continue;
+            }
             if sinks::is_variable(rest) {
                 self.read_sink(config, name, rest, value.to_str());
                 continue;
@@ -242,6 +247,15 @@ impl Sources {
         match set.and_then(|text| config.customers.set(&Value::Text(text.to_owned()), false)) {
             Ok(()) => self.add_origin("customers", name),
             Err(what) => self.errors.push(format!("{name} in the environment: {what}")),
+        }
+    }
+
+    /// Sets a member of the archive.
+    fn read_archive(&mut self, config: &mut Config, name: &str, member: &str, value: Option<&str>) {
+        let set = value.ok_or_else(|| "must be UTF-8".to_owned());
+        match set.and_then(|text| config.archive.set(member, &Value::Text(text.to_owned()), false)) {
+            Ok(()) => self.add_origin("archive", name),
+            Err(what) => self.errors.push(format!("{name} in the environment: archive.{member}: {what}")),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The tables of the configuration file: `[locations.NAME]`, `[[issuers]]`, `[rate_limits]`, the principals of listeners and `[sinks.NAME]`.
 
 use crate::access::{IssuerSettings, PrincipalSettings, Rate};
+use crate::archive::ARCHIVE_KEYS;
 use crate::customers::CUSTOMER_KEYS;
 use crate::notifications::{NOTIFICATION_KEYS, PUSH_KEYS, SMTP_KEYS};
 use crate::providers::{CHECKOUT_KEYS, PROVIDERS, STRIPE_KEYS, TEST_KEYS};
@@ -65,6 +66,12 @@ pub(crate) fn read(
                 config.customers.set(&value_of(item), true)
             });
         }
+        ("archive", Some(table), _) => {
+            members(errors, table, (key, &ARCHIVE_KEYS), place, |member, item| {
+                config.archive.set(member, &value_of(item), true)
+            });
+        }
+        ("archive", None, _) => return Err("must be a table, [archive]".to_owned()),
         ("customers", None, _) => return Err("must be a table, [customers]".to_owned()),
         ("checkout", None, _) => return Err("must be a table, [checkout]".to_owned()),
         ("sinks", None, _) => return Err("must be tables like [sinks.ledger]".to_owned()),

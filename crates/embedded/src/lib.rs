@@ -31,7 +31,7 @@ mod tools;
 pub mod testing;
 
 pub use error::OpenError;
-pub use start::data_dir::{create_dir, sync_dir};
+pub use start::data_dir::{create_dir, server_of, sync_dir};
 pub use store::{EmbeddedStore, Options};
 #[cfg(feature = "testing")]
 pub use testing::parsers;

@@ -1,7 +1,9 @@
 //! The store with its threads around one [`Core`]: a committer, an indexer, a checkpointer, a housekeeper and readers.
 
+use crate::base;
 use crate::customers::CustomerFile;
 use crate::engine::core::Core;
+use crate::engine::leaving::LeavingReservations;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::Index;
@@ -9,6 +11,7 @@ use crate::limits;
 use crate::log::Log;
 use crate::start::data_dir::DirectoryLock;
 use crate::start::recover::{RecoveredStore, recover};
+use crate::threads::archiver::{self, Archiver};
 use crate::threads::checkpointer::LogCheckpointer;
 use crate::threads::committer::{Committer, deliver_answers};
 use crate::threads::housekeeper::{Housekeeper, SWEEPER_ACTOR};
@@ -16,19 +19,20 @@ use crate::threads::indexer::{Indexer, Mailbox, Message, retire_before};
 use crate::threads::lists::ListReader;
 use crate::threads::reader;
 use crate::threads::shared::{Queues, Shared};
+use crate::tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, Step};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stockhold_domain::{HoldLimits, Item, ItemKey, Label};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Job, Query, Request, StartProgress, Store};
+use stockhold_store::{EventArchive, Job, Query, Request, StartProgress, Store};
 
 /// The options of a store.
 #[derive(Clone)]
@@ -85,16 +89,28 @@ pub struct EmbeddedStore {
     indexer: Option<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
     to_indexer: Arc<Mailbox>,
-    _lock: DirectoryLock,
+    dir: PathBuf,
+    /// The longest retention of keys that was promised.
+    key_retention: Duration,
+    /// Held during an archive.
+    archiving: Mutex<()>,
+    lock: DirectoryLock,
 }
 
 impl EmbeddedStore {
     /// Opens a data directory, creates it if it does not exist, and starts the threads.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let retire_before = retire_before(options.clock.now(), options.key_retention);
-        let RecoveredStore { lock, log, marker, mut backlog, memory, published, head } =
+        let RecoveredStore { lock, log, marker, mut backlog, mut memory, published, head } =
             recover(dir, retire_before, options.wal_preallocation, &options.start_progress)?;
         backlog.index.promise_key_retention(options.key_retention);
+        let key_retention = backlog.index.promised_key_retention();
+        // The disk may have been too full to delete it.
+        let start = *log.start();
+        let gone = base::untrimmed(dir, &backlog.index, &start)?;
+        if !gone.is_empty() {
+            memory.begin_leaving(LeavingReservations::of_earlier_step(&gone, start.keys_dropped_before()));
+        }
         let (reads, read_queue) = sync_channel(reader::READ_QUEUE);
         let (lists, list_queue) = sync_channel(reader::QUERY_QUEUE);
         let shared = Arc::new(Shared::new(
@@ -103,10 +119,14 @@ impl EmbeddedStore {
             published,
             backlog.unflushed_postings(),
             options.clock,
+            start,
         ));
         let log_file = dir.join(files::LOG);
         let index_file = dir.join(files::INDEX);
         let to_indexer = Arc::new(Mailbox::default());
+        if !gone.is_empty() {
+            to_indexer.send(Message::Archived(gone, Box::new(start)));
+        }
 
         let mut others = Vec::new();
         let read_queue = Arc::new(Mutex::new(read_queue));
@@ -120,10 +140,10 @@ impl EmbeddedStore {
         let customers = Arc::new(CustomerFile::open(dir)?);
         let list_queue = Arc::new(Mutex::new(list_queue));
         for _ in 0..reader::QUERY_READERS {
-            let lists = ListReader::open(&log_file, &index_file, Arc::clone(&customers))?;
+            let mut lists = ListReader::open(dir, Arc::clone(&customers))?;
             let (queue, shared) = (Arc::clone(&list_queue), Arc::clone(&shared));
             others.push(spawn(&Arc::clone(&shared), "lister", move || {
-                reader::serve_queries(&shared, &lists, &queue);
+                reader::serve_queries(&shared, &mut lists, &queue);
             })?);
         }
         let checkpointer = LogCheckpointer { shared: Arc::clone(&shared), log: Log::open_reader(&log_file)? };
@@ -151,7 +171,10 @@ impl EmbeddedStore {
             indexer: Some(indexer),
             others,
             to_indexer,
-            _lock: lock,
+            dir: dir.to_owned(),
+            key_retention,
+            archiving: Mutex::new(()),
+            lock,
         })
     }
 
@@ -159,6 +182,48 @@ impl EmbeddedStore {
     pub fn abandon(mut self) {
         self.shared.abandoned.store(true, Ordering::Release);
         self.stop(Message::Abandon);
+    }
+
+    /// Writes the address of the server into the directory, for tools that find it in use.
+    pub fn note_server(&self, url: &str) -> std::io::Result<()> {
+        self.lock.write(url)
+    }
+
+    /// Archives on the thread of the caller, while the store serves requests. Other calls wait for it.
+    pub fn archive(
+        &self,
+        request: &ArchiveRequest<'_>,
+        archive: &mut dyn EventArchive,
+    ) -> Result<ArchiveSummary, ArchiveError> {
+        self.archive_by(archiver::FILE_EVENTS, request, archive, &mut |_| ())
+    }
+
+    pub(crate) fn archive_by(
+        &self,
+        file_events: u64,
+        request: &ArchiveRequest<'_>,
+        archive: &mut dyn EventArchive,
+        reached: &mut dyn FnMut(Step),
+    ) -> Result<ArchiveSummary, ArchiveError> {
+        let _one_at_a_time = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
+        let archiver = Archiver {
+            shared: &self.shared,
+            indexer: &self.to_indexer,
+            dir: &self.dir,
+            key_retention: self.key_retention,
+        };
+        let archived = || archiver.archive(file_events, request, archive, reached);
+        catch_unwind(AssertUnwindSafe(archived)).unwrap_or_else(|_| {
+            tracing::error!("an archive panicked");
+            self.shared.poison("an archive panicked; a restart recovers".to_owned());
+            Err(archiver::panicked())
+        })
+    }
+
+    /// Whether reservations that were archived are still being deleted.
+    #[cfg(test)]
+    pub(crate) fn is_archiving(&self) -> bool {
+        self.shared.core().memory.is_leaving()
     }
 
     /// Whether a command needs a record from the index now.

@@ -1,6 +1,7 @@
 //! `stockhold`: the service and the tools to run it.
 
 mod access;
+mod archiver;
 mod backend;
 mod http;
 mod logging;

@@ -1,12 +1,13 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
 use crate::access::{Access, IssuerKeysTask, KeyTableTask, keep_connected};
+use crate::archiver::Archiver;
 use crate::backend::Backend;
 use crate::http::{self, Admin, Http, Listeners, Services, Tls};
 use crate::logging;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -103,7 +104,7 @@ async fn start_and_run(
     let failed = |error: String| exit::because(exit::FAILED, error);
     let begun = Instant::now();
     let (clock, progress) = (Arc::clone(&options.clock), options.start_progress.clone());
-    let rules = Arc::new(options.rules.clone());
+    let (rules, key_retention) = (Arc::new(options.rules.clone()), options.key_retention);
     let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone())
         .map_err(|error| failed(format!("starting the admin listener: {error}")))?;
     let mut signals =
@@ -140,11 +141,13 @@ async fn start_and_run(
     let notifier = notifier(config, &customers, &clock).map_err(|error| exit::because(exit::USAGE, error))?;
     let relay = start_relay(config, store, &clock, notifier).map_err(failed)?;
     let checkout = start_checkout(config, store, &clock, &customers).map_err(failed)?;
+    let archiver = start_archiver(config, key_retention, store, &clock).map_err(failed)?;
     let http = Http::start(
         config.workers(),
         Services {
             store: store.store(),
             gate: store.gate(),
+            archiver,
             relay: Arc::clone(&relay),
             checkout: Arc::clone(&checkout),
             customers: customers.clone(),
@@ -157,6 +160,7 @@ async fn start_and_run(
     )
     .map_err(|error| failed(format!("starting the workers: {error}")))?;
     let api = listen(api, config.listen).map_err(failed)?;
+    note_server(config, store, api.local_addr().unwrap_or(config.listen));
     let mut listening = Vec::with_capacity(profiles.len());
     for (profile, socket, address) in profiles {
         listening.push((profile, listen(socket, address).map_err(failed)?));
@@ -250,6 +254,35 @@ fn start_relay(
     // Derived events have to show the newest state of an item.
     let relay = Relay::start(store.primary(), Arc::clone(clock), options);
     relay.map(Arc::new).map_err(|error| format!("starting the relay: {error}"))
+}
+
+/// Writes the address of the API into the data directory, where `stockhold archive` finds it.
+fn note_server(config: &Config, store: &Backend, mut address: SocketAddr) {
+    let Some(store) = store.embedded() else { return };
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    if let Err(error) = store.note_server(&format!("{}://{address}", config.scheme())) {
+        tracing::warn!(%error, "`stockhold archive` needs --server: the address could not be written into the data directory");
+    }
+}
+
+/// Starts what archives the events of an embedded store.
+fn start_archiver(
+    config: &Config,
+    key_retention: Duration,
+    store: &Backend,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Archiver>>, String> {
+    let Some(store) = store.embedded() else { return Ok(None) };
+    let archiver = Archiver::start(config, key_retention, Arc::clone(store), Arc::clone(clock));
+    archiver
+        .map(|archiver| Some(Arc::new(archiver)))
+        .map_err(|error| format!("starting the archiver: {error}"))
 }
 
 /// Starts to move payments on.

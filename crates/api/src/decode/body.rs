@@ -4,10 +4,11 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    AmountOff, CaptureWord, CurrencyCode, Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id,
-    IfExpiredWord, JsonObject, Key, LimitedUnitsWord, ModeWord, MoneyAmount, OnDeclineWord, Overlap,
-    PaymentTtl, Percent, ProviderName, Quantity, Rate, ReplayedWord, ReturnFromWord, Stock, SubjectKindWord,
-    SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, Url, WebhookStatusWord, given, setting,
+    AmountOff, ArchiveHours, CaptureWord, CurrencyCode, Delta, DirectoryPath, DispositionWord, EventPosition,
+    Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, LimitedUnitsWord, ModeWord, MoneyAmount,
+    OnDeclineWord, Overlap, PaymentTtl, Percent, ProviderName, Quantity, Rate, ReplayedWord, ReturnFromWord,
+    Stock, SubjectKindWord, SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, Url, WebhookStatusWord,
+    given, setting,
 };
 use super::metadata::Metadata;
 use super::source::SourceBody;
@@ -403,6 +404,18 @@ pub(super) struct KeyBody<'a> {
 pub(super) struct RateLimitBody {
     pub(super) per_second: Rate,
     pub(super) burst: Rate,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ArchiveBody {
+    pub(super) older_than_hours: ArchiveHours,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) to: Option<DirectoryPath>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) drop: Option<Flag>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) ignore_sinks: Option<Vec<Text>>,
 }
 
 #[derive(Deserialize)]

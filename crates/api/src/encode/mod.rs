@@ -6,6 +6,7 @@
 
 pub(crate) mod json;
 
+mod archive;
 mod checkout;
 mod cloud_event;
 mod customers;
@@ -22,6 +23,7 @@ mod terms;
 mod units;
 mod webhooks;
 
+pub use archive::{ArchiveReport, archive};
 pub use checkout::{BuyerAction, checkout, order, order_status, payment};
 pub use cloud_event::{
     CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,

@@ -22,6 +22,7 @@ mod answers;
 mod lists;
 mod requests;
 
+mod archive;
 mod batches;
 mod checkouts;
 mod cloud_events;
@@ -84,6 +85,7 @@ fn made() -> Value {
         reconciliation::operations(),
         sinks::operations(),
         webhooks::operations(),
+        archive::operations(),
         profiles::operations(),
         keys::operations(),
         pages::operations(),
@@ -141,6 +143,7 @@ fn schemas() -> Map<String, Value> {
         reconciliation::schemas(),
         sinks::schemas(),
         webhooks::schemas(),
+        archive::schemas(),
         cloud_events::schemas(),
         pools::schemas(),
         prices::schemas(),

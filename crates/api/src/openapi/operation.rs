@@ -292,6 +292,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::ItemInUse,
         Reason::KeyEnded,
         Reason::GateNotConfigured,
+        Reason::ArchiveFailed,
         Reason::UnknownSink,
         Reason::UnknownWebhook,
         Reason::TooManyWebhooks,

@@ -334,6 +334,7 @@ fn own(reason: Reason) -> Vec<Member> {
         | Reason::UnknownKey
         | Reason::KeyEnded
         | Reason::GateNotConfigured
+        | Reason::ArchiveFailed
         | Reason::UnknownSink
         | Reason::UnknownOrder
         | Reason::UnknownCustomer
@@ -420,6 +421,9 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::UnknownReservation => Rejection::UnknownReservation(id()).into(),
         Reason::UnknownKey => Problem::unknown_key(shop_key().key_id),
         Reason::GateNotConfigured => Problem::no_gate(),
+        Reason::ArchiveFailed => {
+            Problem::archive_failed("opening /mnt/archive/archive.lock: Permission denied (os error 13)")
+        }
         Reason::UnknownSink => Problem::unknown_sink("ledgr"),
         Reason::UnknownWebhook => Problem::unknown_webhook(super::webhooks::ID),
         Reason::UnknownDelivery => Problem::unknown_delivery(&super::samples::event_id(1).to_string()),

@@ -67,9 +67,14 @@ pub(super) fn named(schema: &str) -> Value {
 
 /// A label: a SKU, a location, an owner, …
 pub(super) fn label(description: &str) -> Value {
+    long_label(LABEL_BYTES, description)
+}
+
+/// A text of at most so many bytes without control characters.
+pub(super) fn long_label(bytes: usize, description: &str) -> Value {
     json!({
-        "type": "string", "minLength": 1, "maxLength": LABEL_BYTES, "pattern": NO_CONTROL,
-        "x-max-bytes": LABEL_BYTES, "description": description,
+        "type": "string", "minLength": 1, "maxLength": bytes, "pattern": NO_CONTROL,
+        "x-max-bytes": bytes, "description": description,
     })
 }
 

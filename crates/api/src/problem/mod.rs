@@ -385,6 +385,11 @@ impl Problem {
         Self::plain(Reason::SinkFailed, format!("The sink \"{name}\" failed: {what}."))
     }
 
+    /// The archive can't be written or read, or does not belong to the store.
+    pub fn archive_failed(what: &str) -> Self {
+        Self::plain(Reason::ArchiveFailed, format!("The archive can't be made: {what}."))
+    }
+
     /// There is no gate to reload.
     pub fn no_gate() -> Self {
         let detail = "This server runs without a gate: there is nothing to reload.";

@@ -97,6 +97,7 @@ reasons! {
     StockOwnedElsewhere "stock_owned_elsewhere" 409 false "An external system owns the total"
     BelowCommitted "below_committed" 409 false "Less would exist than is promised"
     GateNotConfigured "gate_not_configured" 409 false "No gate is configured"
+    ArchiveFailed "archive_failed" 409 false "The archive can't be made"
     SinkInUse "sink_in_use" 409 false "The sink is in use"
     TooManyWebhooks "too_many_webhooks" 409 false "There are as many webhook endpoints as there may be"
     WebhookDisabled "webhook_disabled" 409 false "The webhook endpoint is disabled"

@@ -83,6 +83,7 @@ impl ErrorCode {
             | Reason::BelowCommitted
             | Reason::KeyEnded
             | Reason::GateNotConfigured
+            | Reason::ArchiveFailed
             | Reason::UnknownSink
             | Reason::UnknownWebhook
             | Reason::UnknownDelivery

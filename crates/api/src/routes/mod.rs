@@ -3,9 +3,11 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
+mod archive;
 mod checkouts;
 mod customers;
 mod gate;
+mod keys;
 mod limits;
 mod profiles;
 mod reconciliation;

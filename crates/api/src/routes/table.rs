@@ -5,7 +5,10 @@ use super::row::{
     item, json, optional, pool, pools, required, text,
 };
 use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
-use super::{checkouts, customers, gate, limits, profiles, reconciliation, reservations, sinks, webhooks};
+use super::{
+    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks,
+    webhooks,
+};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
 use stockhold_service::Scope;
@@ -487,6 +490,7 @@ routes! {
     ListDeliveries Get "/v1/webhooks/{webhook_id}/deliveries" "list_deliveries" [webhooks::LIST_DELIVERIES] {}
     RetryDelivery Post "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry" "retry_delivery" [webhooks::RETRY_DELIVERY] {}
     ReplayWebhook Post "/v1/webhooks/{webhook_id}/replay" "replay_webhook" [webhooks::REPLAY_WEBHOOK] {}
+    ArchiveEvents Post "/v1/archive" "archive_events" [archive::ARCHIVE_EVENTS] {}
     HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] {}
     HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] {}
     HubConfirm Post "/hub/confirm" "hub_confirm" [profiles::HUB_CONFIRM] {}
@@ -495,24 +499,7 @@ routes! {
     StorefrontCommit Post "/storefront/commit" "storefront_commit" [profiles::STOREFRONT_COMMIT] {}
     StorefrontExtend Post "/storefront/extend" "storefront_extend" [profiles::STOREFRONT_EXTEND] {}
     StorefrontRelease Post "/storefront/release" "storefront_release" [profiles::STOREFRONT_RELEASE] {}
-    CreateKey Post "/v1/keys" "create_key" {
-        metric: "create_key",
-        tag: Tag::Access,
-        summary: "Create an API key",
-        description: "The answer has the key as `key`. It is shown this once: the server keeps a digest only. Nobody gives a \
-            scope, a location or a channel that they lack. The key works at once on every instance. On a server without \
-            credentials the first key makes credentials necessary for every route, so start it with a root key first.\n\nA \
-            request that is repeated with its idempotency key makes no second key. Its answer has the key's fields without \
-            `key`: if the first answer was lost, revoke the key and create another one.",
-        body: required("KeyRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::KeysAdmin),
-        responses: &[Response {
-            headers: &[KEY_LOCATION, NO_STORE, REPLAYED],
-            ..json(201, "The key. `key` is absent if the request was repeated.", "NewApiKey")
-        }],
-    }
+    CreateKey Post "/v1/keys" "create_key" [keys::CREATE_KEY] {}
     ListKeys Get "/v1/keys" "list_keys" {
         metric: "keys",
         tag: Tag::Access,

@@ -1,10 +1,11 @@
-//! `stockhold archive` of a data directory that no server uses.
+//! `stockhold archive` of a data directory. If a server uses it, the server archives.
 
-use super::ArchiveArgs;
+use super::{ArchiveArgs, running};
 use crate::event_files::EventFiles;
 use crate::plural::counted;
 use crate::verify::may_read;
 use indicatif::ProgressBar;
+use std::path::Path;
 use stockhold_api::sink_record::SinkRecord;
 use stockhold_api::stock_master_record::StockMasterRecord;
 use stockhold_api::webhook_record::{WebhookProgress, WebhookRecord, WebhookStatus};
@@ -17,6 +18,10 @@ use stockhold_store::EventArchive;
 pub(super) fn run(args: &ArchiveArgs, config: &Config) -> Result<(), (u8, String)> {
     let options = config.options().map_err(|error| (exit::USAGE, error))?;
     may_read(&config.data_dir)?;
+    if let Some(noted) = stockhold_embedded::server_of(&config.data_dir) {
+        let url = args.server.as_deref().map_or(noted.as_str(), |url| url.trim_end_matches('/'));
+        return running::run(args, url);
+    }
     let mut files = EventFiles::open(&args.to).map_err(|error| (exit::FAILED, error))?;
     let request = ArchiveRequest {
         older_than: args.older_than,
@@ -24,6 +29,8 @@ pub(super) fn run(args: &ArchiveArgs, config: &Config) -> Result<(), (u8, String
         now: options.clock.now(),
         drop: args.drop,
         consumers: &|records| consumers_behind(records, &args.ignore_sink),
+        files: usize::MAX,
+        is_cancelled: &|| false,
     };
     let bar = ProgressBar::new_spinner();
     let done = stockhold_embedded::archive(&config.data_dir, &request, &mut files, |done| {
@@ -32,14 +39,18 @@ pub(super) fn run(args: &ArchiveArgs, config: &Config) -> Result<(), (u8, String
     });
     bar.finish_and_clear();
     let done = done.map_err(|error| (exit_code(&error), advice(&error)))?;
-    let names = files.files().map_err(|error| (exit::FAILED, error))?.len();
-    tell(args, &done, names);
+    tell(args, &done, count_files(&args.to));
     Ok(())
+}
+
+/// The number of files of an archive.
+pub(super) fn count_files(dir: &Path) -> usize {
+    EventFiles::read_only(dir).files().map_or(0, |files| files.len())
 }
 
 /// The sinks and enabled webhooks whose records are among these, with the positions up to which they need no event, without those that
 /// are ignored.
-fn consumers_behind(records: &[Record], ignored: &[String]) -> Vec<(String, u64)> {
+pub fn consumers_behind(records: &[Record], ignored: &[String]) -> Vec<(String, u64)> {
     let counts = |record: &&Record| !ignored.iter().any(|name| name == record.key.id.as_str());
     records.iter().filter(counts).filter_map(|record| consumer(record, records)).collect()
 }
@@ -90,9 +101,10 @@ fn webhook_position(settings: &WebhookRecord, id: &Label, records: &[Record]) ->
 fn exit_code(error: &ArchiveError) -> u8 {
     match error {
         ArchiveError::InvalidRequest(_) => exit::USAGE,
-        ArchiveError::Open(OpenError::Io { .. }) | ArchiveError::Refused(_) | ArchiveError::Archive(_) => {
-            exit::FAILED
-        }
+        ArchiveError::Open(OpenError::Io { .. })
+        | ArchiveError::Refused(_)
+        | ArchiveError::Archive(_)
+        | ArchiveError::Interrupted(_) => exit::FAILED,
         ArchiveError::Open(_) => exit::DATA,
     }
 }
@@ -100,15 +112,15 @@ fn exit_code(error: &ArchiveError) -> u8 {
 fn advice(error: &ArchiveError) -> String {
     match error {
         ArchiveError::Open(OpenError::InUse(dir)) => format!(
-            "a server uses {}: stop it, and start it again after the archive. Nothing was archived",
+            "another process uses {}, and it is no server that could archive: try again once it has ended. Nothing was archived",
             dir.display()
         ),
         other => other.to_string(),
     }
 }
 
-fn tell(args: &ArchiveArgs, done: &ArchiveSummary, files: usize) {
-    let ArchiveSummary { after, through, dropped, dropped_through, reservations, held_back } = done;
+pub(super) fn tell(args: &ArchiveArgs, done: &ArchiveSummary, files: usize) {
+    let ArchiveSummary { after, through, dropped, dropped_through, reservations, held_back, .. } = done;
     if args.json {
         println!(
             "{:#}",

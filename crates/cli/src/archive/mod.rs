@@ -1,6 +1,9 @@
 //! `stockhold archive`: writes old events to files, and removes them and the reservations that had ended by then from the store.
 
 mod embedded;
+mod running;
+
+pub use embedded::consumers_behind;
 
 use super::plural::counted;
 use crate::audit_errors::books_failed;
@@ -35,6 +38,9 @@ pub(super) struct ArchiveArgs {
     /// Let events of the embedded store leave although this sink or webhook has not got them. Repeat it for more of them
     #[arg(long, value_name = "SINK")]
     ignore_sink: Vec<String>,
+    /// Address of the API of the server that uses the data directory [default: the server has written it into the directory]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Remove from the store what is written and synced
     #[arg(long)]
     drop: bool,

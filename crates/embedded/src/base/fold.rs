@@ -98,16 +98,37 @@ impl<'a> BaseFold<'a> {
         Ok(())
     }
 
+    /// No other batch leaves with the step.
+    pub(crate) fn close(mut self) -> ClosedFold<'a> {
+        let mut chunk = Chunk::default();
+        let items = std::mem::take(&mut self.items);
+        self.fold.drain_into(&mut chunk, |key| items.get(key).cloned().flatten());
+        ClosedFold { base: self.base, chunk, places: self.places }
+    }
+}
+
+/// All batches of a step, folded.
+pub(crate) struct ClosedFold<'a> {
+    base: &'a Connection,
+    chunk: Chunk,
+    places: HashMap<ReservationId, (u64, u64), RandomState>,
+}
+
+impl ClosedFold<'_> {
+    /// The closed reservations that leave if they have not changed since, each with its last event.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = (ReservationId, EventId)> {
+        let settled = self.chunk.closed.iter().filter(|hold| !hold.has_unsettled_payment());
+        settled.map(|hold| (hold.id, hold.last_event))
+    }
+
     /// The step. A closed reservation leaves if the event that `newest_event` has is its last one: the index knows it, and is
     /// complete. One whose payment is not settled stays.
     pub(crate) fn finish(
-        mut self,
+        self,
         start: LogStart,
         newest_event: impl Fn(ReservationId) -> Result<Option<EventId>, IndexError>,
     ) -> Result<BaseStep, IndexError> {
-        let mut step = BaseStep { start, ..BaseStep::default() };
-        let items = std::mem::take(&mut self.items);
-        self.fold.drain_into(&mut step.chunk, |key| items.get(key).cloned().flatten());
+        let mut step = BaseStep { start, chunk: self.chunk, ..BaseStep::default() };
         let mut limits = LimitSet::default();
         limits::load_limits(self.base, |limit| limits.put(limit))?;
         for limit in &step.chunk.limits.limits {

@@ -195,6 +195,19 @@ pub(crate) fn trim_index(base: &Connection, index: &mut Index, start: &LogStart)
     Ok(true)
 }
 
+/// What an archive has left undone in the index: the reservations that left and are still in it.
+pub(crate) fn untrimmed(
+    dir: &Path,
+    index: &Index,
+    start: &LogStart,
+) -> Result<Vec<ReservationId>, OpenError> {
+    if index.state.archived >= start.head.number {
+        return Ok(Vec::new());
+    }
+    let Some(base) = open_for_reading(dir)? else { return Ok(Vec::new()) };
+    gone_after(&base, index.state.archived).map_err(|error| error.into_open_error(&dir.join(files::BASE)))
+}
+
 /// Whether a unit was there after the last event that was archived.
 pub(crate) fn has_unit(db: &Connection, item: &ItemKey, unit: &Label) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT 1 FROM units WHERE location = ?1 AND sku = ?2 AND unit = ?3")?

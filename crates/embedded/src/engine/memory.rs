@@ -5,7 +5,9 @@
 use crate::engine::active::{ActiveHolds, DeadlinesByItem, EarliestDeadlines, ItemDeadlines};
 use crate::engine::counted_due::CountedDue;
 use crate::engine::due_payments::DuePayments;
+use crate::engine::leaving::LeavingReservations;
 use crate::engine::recent_keys::{KeyMap, RecentKeys};
+use crate::index::AsOf;
 use crate::index::filter::{BloomFilter, KeyProbe};
 use foldhash::fast::RandomState;
 use std::collections::hash_map::Entry;
@@ -51,6 +53,10 @@ pub(crate) struct Memory {
     /// Every key that was used in a batch after this one is in `keys`.
     keys_after: u64,
     filters: Vec<Arc<BloomFilter>>,
+    /// The closed reservations that leave with the step that an archive makes.
+    leaving: Option<LeavingReservations>,
+    /// The batch up to which the index has let go of what was archived. Older reads may have what is gone.
+    archived: u64,
 
     /// The records that a reader fetched for the command that is being decided.
     pub(crate) fetched: FetchedRecords,
@@ -64,11 +70,11 @@ struct ItemSlot {
     unit_index: Option<Box<UnitIndex>>,
 }
 
-/// Records that a reader found in the index, each with the batch up to which the index was complete at that time.
+/// Records that a reader found in the index, each with the state of the index at that time.
 #[derive(Debug, Default)]
 pub(crate) struct FetchedRecords {
-    pub(crate) holds: Vec<(ReservationId, Option<Hold>, u64)>,
-    pub(crate) keys: Vec<(KeyHash, Option<KeyRecord>, u64)>,
+    pub(crate) holds: Vec<(ReservationId, Option<Hold>, AsOf)>,
+    pub(crate) keys: Vec<(KeyHash, Option<KeyRecord>, AsOf)>,
 }
 
 impl Memory {
@@ -272,6 +278,32 @@ impl Memory {
         self.keys.remove_up_to(keyed)
     }
 
+    /// From now on no command finds these reservations.
+    pub(crate) fn begin_leaving(&mut self, leaving: LeavingReservations) {
+        self.leaving = Some(leaving);
+    }
+
+    /// They do not leave. Returns them, so that the caller can drop them after it has released the lock.
+    pub(crate) fn cancel_leaving(&mut self) -> Option<LeavingReservations> {
+        self.leaving.take()
+    }
+
+    /// The index has let go of them, with the batches up to this one. Returns them like [`Memory::cancel_leaving`].
+    pub(crate) fn end_leaving(&mut self, archived: u64) -> Option<LeavingReservations> {
+        self.archived = self.archived.max(archived);
+        self.leaving.take()
+    }
+
+    /// Whether reservations leave.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// Whether this reservation leaves.
+    pub(crate) fn has_left(&self, hold: &Hold) -> bool {
+        self.leaving.as_ref().is_some_and(|leaving| leaving.has(hold))
+    }
+
     fn put_deadline(&mut self, hold: &Hold) {
         self.counted_due.insert(hold);
         for line in &*hold.lines {
@@ -314,14 +346,17 @@ impl State for Memory {
         }
         let fetched = self.fetched.holds.iter().rev().find(|(found, ..)| *found == id);
         match fetched {
-            Some((_, hold, as_of)) if *as_of >= self.closed_after => Ok(hold.as_ref()),
+            Some((_, hold, as_of)) if as_of.has_all_of(self.closed_after, self.archived) => {
+                Ok(hold.as_ref().filter(|hold| !self.has_left(hold)))
+            }
             _ => Err(NotLoaded(Resource::Hold(id))),
         }
     }
 
     fn key(&self, hash: KeyHash) -> Lookup<'_, KeyRecord> {
+        let leaving = |at| self.leaving.as_ref().is_some_and(|leaving| leaving.has_key_of(at));
         if let Some(record) = self.keys.get(hash) {
-            return Ok(Some(record));
+            return Ok(Some(record).filter(|record| !leaving(record.at)));
         }
         let probe = KeyProbe::from(hash);
         // Every filter is read without a branch, so that the processor fetches several of them at the same time.
@@ -330,7 +365,9 @@ impl State for Memory {
         }
         let fetched = self.fetched.keys.iter().rev().find(|(found, ..)| *found == hash);
         match fetched {
-            Some((_, record, as_of)) if *as_of >= self.keys_after => Ok(record.as_ref()),
+            Some((_, record, as_of)) if as_of.has_all_of(self.keys_after, self.archived) => {
+                Ok(record.as_ref().filter(|record| !leaving(record.at)))
+            }
             _ => Err(NotLoaded(Resource::Key(hash))),
         }
     }
@@ -447,7 +484,7 @@ impl State for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockhold_domain::{Effects, Envelope, HoldLimits, Outcome, Reply, decide};
+    use stockhold_domain::{Effects, Envelope, EventId, HoldLimits, Outcome, Reply, decide};
     use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
     use stockhold_store::conformance::{Maker, START};
 
@@ -494,12 +531,38 @@ mod tests {
         let (id, hash) = sold(&mut memory, &mut maker);
         memory.drop_closed_up_to(2);
         memory.drop_keys_up_to(2, vec![Arc::new(BloomFilter::from_keys([hash].into_iter()))]);
-        memory.fetched.holds.push((id, None, 1));
-        memory.fetched.keys.push((hash, None, 1));
+        let as_of = |complete| AsOf { complete, archived: 0 };
+        memory.fetched.holds.push((id, None, as_of(1)));
+        memory.fetched.keys.push((hash, None, as_of(1)));
         assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))));
         assert_eq!(memory.key(hash), Err(NotLoaded(Resource::Key(hash))));
-        memory.fetched.holds.push((id, None, 2));
-        memory.fetched.keys.push((hash, None, 2));
+        memory.fetched.holds.push((id, None, as_of(2)));
+        memory.fetched.keys.push((hash, None, as_of(2)));
         assert_eq!((memory.hold(id), memory.key(hash)), (Ok(None), Ok(None)));
+    }
+
+    #[test]
+    fn a_reservation_that_leaves_is_unknown_and_one_that_has_changed_since_is_not() {
+        let (mut memory, mut maker) = (Memory::default(), Maker::new(1, ""));
+        let (id, _) = sold(&mut memory, &mut maker);
+        let before = memory.hold(id).unwrap().unwrap().clone();
+        memory.drop_closed_up_to(2);
+        let as_of = |archived| AsOf { complete: 2, archived };
+        memory.fetched.holds.push((id, Some(before.clone()), as_of(0)));
+        let leave =
+            |last_event| LeavingReservations::new(std::iter::once((id, last_event)), Instant::from_micros(0));
+        memory.begin_leaving(leave(EventId::from_u128(1)));
+        assert!(memory.hold(id).unwrap().is_some(), "another event is its last one");
+        memory.begin_leaving(leave(before.last_event));
+        assert_eq!(memory.hold(id), Ok(None));
+        assert!(memory.cancel_leaving().is_some() && memory.hold(id).unwrap().is_some());
+        memory.begin_leaving(leave(before.last_event));
+        memory.end_leaving(1);
+        assert_eq!(memory.hold(id), Err(NotLoaded(Resource::Hold(id))), "the read is older than the archive");
+        memory.fetched.holds.push((id, None, as_of(1)));
+        assert_eq!(memory.hold(id), Ok(None));
+        memory.fetched.holds.push((id, Some(before), as_of(1)));
+        memory.begin_leaving(LeavingReservations::of_earlier_step(&[id], Instant::from_micros(0)));
+        assert_eq!(memory.hold(id), Ok(None), "whatever its last event is");
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod active;
 pub(crate) mod core;
 pub(crate) mod counted_due;
 pub(crate) mod due_payments;
+pub(crate) mod leaving;
 pub(crate) mod memory;
 pub(crate) mod published;
 pub(crate) mod queries;

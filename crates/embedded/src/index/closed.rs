@@ -2,8 +2,8 @@
 
 use crate::error::IndexError;
 use crate::index::checksum::{TableTotals, check_neighbours, row_sum};
-use crate::index::read_state;
 use crate::index::throttle::WriteThrottle;
+use crate::index::{AsOf, read_state};
 use rusqlite::{Connection, OptionalExtension, params};
 use stockhold_domain::{Hold, ReservationId};
 use stockhold_store::codec::{self, Reader};
@@ -61,10 +61,11 @@ pub(crate) fn decode_hold(id: [u8; 16], data: &[u8], sum: u32) -> Result<Hold, I
     Ok(hold)
 }
 
-/// Finds a closed reservation. Also returns the batch up to which the index was complete.
-pub(crate) fn find(db: &Connection, id: ReservationId) -> Result<(Option<Hold>, u64), IndexError> {
+/// Finds a closed reservation. Also returns the state of the index.
+pub(crate) fn find(db: &Connection, id: ReservationId) -> Result<(Option<Hold>, AsOf), IndexError> {
     let read = db.unchecked_transaction()?;
-    let as_of = read_state(&read)?.indexed;
+    let state = read_state(&read)?;
+    let as_of = AsOf { complete: state.indexed, archived: state.archived };
     let key = id.as_u128().to_be_bytes();
     let row: Option<(Vec<u8>, u32)> = read
         .prepare_cached("SELECT data, sum FROM closed WHERE id = ?1")?
@@ -88,11 +89,13 @@ pub(crate) fn delete(
     db: &Connection,
     ids: &[ReservationId],
     totals: &mut TableTotals,
+    throttle: &mut WriteThrottle,
 ) -> rusqlite::Result<()> {
     let mut delete = db.prepare_cached("DELETE FROM closed WHERE id = ?1 RETURNING sum")?;
     for id in ids {
         let before = delete.query_row([id.as_u128().to_be_bytes()], |row| row.get(0)).optional()?;
         totals.replace(before, None);
+        throttle.yield_point()?;
     }
     Ok(())
 }

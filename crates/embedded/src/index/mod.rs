@@ -2,6 +2,7 @@
 //! start reads it, and so do readers that look for closed reservations and used keys. Every row has a checksum. The
 //! state row has the number and the sum of the rows that a start depends on, so that a missing row is detected too.
 
+mod as_of;
 pub(crate) mod backlog;
 pub(crate) mod checksum;
 pub(crate) mod chunk;
@@ -18,6 +19,8 @@ pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod throttle;
 pub(crate) mod units;
+
+pub(crate) use self::as_of::AsOf;
 
 use self::checksum::{TableTotals, check_totals, row_sum, row_sum_of};
 use self::chunk::Chunk;
@@ -263,7 +266,7 @@ impl Index {
         self.segments.write(&write, &mut state.active, indexed, active, &mut throttle)?;
         fault!("index.half_written" => injected_error());
         closed::write(&write, &chunk.closed, &mut state.closed, &mut throttle)?;
-        closed::delete(&write, &chunk.archived, &mut state.closed)?;
+        closed::delete(&write, &chunk.archived, &mut state.closed, &mut throttle)?;
         write_state(&write, state)?;
         more(&write)?;
         fault!("index.written" => injected_error());
@@ -314,6 +317,17 @@ impl Index {
         Ok(())
     }
 
+    /// Deletes some of the closed reservations that [`Index::forget_archived`] lets go of, in a transaction of its own.
+    pub(crate) fn delete_closed(&mut self, closed: &[ReservationId]) -> rusqlite::Result<()> {
+        let mut state = self.state;
+        let write = self.db.transaction()?;
+        closed::delete(&write, closed, &mut state.closed, &mut self.throttle.clone())?;
+        write_state(&write, state)?;
+        write.commit()?;
+        self.state = state;
+        Ok(())
+    }
+
     /// Lets go of these closed reservations, and of keys that were used before `dropped_before`. They were archived with the
     /// batches up to `archived`.
     pub(crate) fn forget_archived(
@@ -325,7 +339,7 @@ impl Index {
         let dropped_before = dropped_before.max(self.state.dropped_before);
         let mut state = IndexState { dropped_before, archived, ..self.state };
         let write = self.db.transaction()?;
-        closed::delete(&write, closed, &mut state.closed)?;
+        closed::delete(&write, closed, &mut state.closed, &mut self.throttle.clone())?;
         write_state(&write, state)?;
         write.commit()?;
         self.state = state;
@@ -563,11 +577,12 @@ fn load_items(
     Ok(totals)
 }
 
-/// Finds a used key. Also returns the batch up to which the index was complete.
-pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, u64), IndexError> {
+/// Finds a used key. Also returns the state of the index.
+pub(crate) fn find_key(db: &Connection, hash: KeyHash) -> Result<(Option<KeyRecord>, AsOf), IndexError> {
     let read = db.unchecked_transaction()?;
     let state = read_state(&read)?;
     let record = keys::find(&read, hash)?;
     // The reservation of a key that was archived may be gone.
-    Ok((record.filter(|record| state.archived == 0 || record.at >= state.dropped_before), state.keyed))
+    let as_of = AsOf { complete: state.keyed, archived: state.archived };
+    Ok((record.filter(|record| state.archived == 0 || record.at >= state.dropped_before), as_of))
 }

@@ -148,6 +148,11 @@ impl Log {
         &self.start
     }
 
+    /// Sets where the log starts, after an archive has moved it.
+    pub(crate) fn set_start(&mut self, start: LogStart) {
+        self.start = start;
+    }
+
     /// The number and the checksum of the last batch, even if it was archived.
     pub(crate) fn last(&self) -> Result<Option<(u64, u32)>, OpenError> {
         let LogHead { number, sum, .. } = self.start.head;

@@ -1,6 +1,7 @@
 //! Where the log starts. Batches that were archived have left the log, and `base.db` has the state after the last one of them. Its
 //! commit is the moment at which they leave: rows of the log up to that batch may still be there, and nothing reads them.
 
+use super::batch::Batch;
 use super::{Log, LogHead, open_reader};
 use crate::error::OpenError;
 use crate::files;
@@ -52,7 +53,7 @@ pub(crate) fn read(base_file: &Path) -> Result<LogStart, OpenError> {
 }
 
 /// Reads the start of a log from its base, in which the table may be missing if nothing was archived yet.
-fn read_from(db: &Connection) -> rusqlite::Result<Result<LogStart, String>> {
+pub(crate) fn read_from(db: &Connection) -> rusqlite::Result<Result<LogStart, String>> {
     let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'log_start'";
     if db.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(Ok(LogStart::default()));
@@ -94,6 +95,15 @@ fn decode(data: &[u8]) -> Result<LogStart, DecodeError> {
     Ok(LogStart { head, sha256: Some(*sha256) })
 }
 
+fn delete_archived(db: &Connection, archived: u64, rows: u64) -> rusqlite::Result<bool> {
+    let first: Option<u64> =
+        db.prepare_cached("SELECT min(number) FROM batches")?.query_row([], |row| row.get(0))?;
+    let Some(first) = first.filter(|first| *first <= archived) else { return Ok(false) };
+    let last = archived.min(first.saturating_add(rows) - 1);
+    db.prepare_cached("DELETE FROM batches WHERE number <= ?1")?.execute([last.cast_signed()])?;
+    Ok(true)
+}
+
 impl Log {
     /// Refuses a log that does not begin where its base ends: the base is missing, or it is an older one. No other process uses the
     /// directory.
@@ -116,15 +126,36 @@ impl Log {
     pub(crate) fn trim(&mut self, rows: u64) -> rusqlite::Result<bool> {
         let archived = self.start.head.number;
         let mut trimmed = false;
-        loop {
-            let first: Option<u64> =
-                self.db.query_row("SELECT min(number) FROM batches", [], |row| row.get(0))?;
-            let Some(first) = first.filter(|first| *first <= archived) else { return Ok(trimmed) };
-            let last = archived.min(first.saturating_add(rows) - 1);
-            self.db.execute("DELETE FROM batches WHERE number <= ?1", [last.cast_signed()])?;
+        while delete_archived(&self.db, archived, rows)? {
             // Otherwise the write-ahead log would grow with every transaction.
             self.checkpoint_between_batches()?;
             trimmed = true;
         }
+        Ok(trimmed)
+    }
+
+    /// Deletes at most this many of the oldest rows, up to batch `archived`, in one transaction. Returns whether there were any.
+    pub(crate) fn trim_some(&self, archived: u64, rows: u64) -> rusqlite::Result<bool> {
+        delete_archived(&self.db, archived, rows)
+    }
+
+    /// Appends a batch like [`Log::append`], and deletes rows like [`Log::trim_some`] in the same transaction.
+    pub(crate) fn append_and_trim(
+        &mut self,
+        batch: &Batch,
+        previous: u32,
+        (archived, rows): (u64, u64),
+    ) -> rusqlite::Result<(u32, bool)> {
+        self.db.execute_batch("BEGIN IMMEDIATE")?;
+        let written = self.append(batch, previous).and_then(|sum| {
+            let trimmed = delete_archived(&self.db, archived, rows)?;
+            self.db.execute_batch("COMMIT")?;
+            Ok((sum, trimmed))
+        });
+        if written.is_err() && !self.db.is_autocommit() {
+            // The error of the write says more.
+            let _ = self.db.execute_batch("ROLLBACK");
+        }
+        written
     }
 }

@@ -8,6 +8,7 @@ use crate::log::sync_marker::{SyncMarker, SyncedBatch};
 use crate::log::wal::{self, wal_path};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +37,21 @@ fn parents_of_missing(dir: &Path) -> Vec<PathBuf> {
 /// The lock of a data directory.
 pub(crate) struct DirectoryLock(File);
 
+impl DirectoryLock {
+    /// Writes something into the file of the lock, for tools that meet the lock.
+    pub(crate) fn write(&self, text: &str) -> std::io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.write_all_at(text.as_bytes(), 0)
+    }
+}
+
+/// The address of the API of the server that uses a directory, if one does and has written it down.
+pub fn server_of(dir: &Path) -> Option<String> {
+    let (true, _) = in_use(dir).ok()? else { return None };
+    let text = fs::read_to_string(dir.join(files::LOCK)).ok()?;
+    Some(text.trim().to_owned()).filter(|url| !url.is_empty())
+}
+
 /// Unlocks explicitly. Closing the file is not enough: a child process that was forked a moment ago has the file too until it runs its
 /// program, and the lock would last as long.
 impl Drop for DirectoryLock {
@@ -59,6 +75,8 @@ pub(crate) fn lock(dir: &Path) -> Result<DirectoryLock, OpenError> {
     };
     for _ in 0..LOCK_ATTEMPTS {
         if taken(file.try_lock())? {
+            // What a server has written that was killed.
+            file.set_len(0).map_err(failed)?;
             return Ok(DirectoryLock(file));
         }
         if !taken(file.try_lock_shared())? {

@@ -1,11 +1,12 @@
 //! The only thread that writes the log. It takes the open batch, writes and syncs it, publishes the items and delivers
-//! the answers. While it waits for the disk, callers decide the next batch.
+//! the answers. While it waits for the disk, callers decide the next batch. It also deletes the batches that were archived, a few
+//! with each batch that it writes and more while there is none to write.
 
 use crate::engine::core::{PendingAnswer, SealedBatch};
 use crate::error::describe;
-use crate::log::Log;
 use crate::log::batch::Batch;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
+use crate::log::{self, Log};
 use crate::threads::backpressure::{self, Backpressure};
 use crate::threads::indexer::{Mailbox, Message};
 use crate::threads::shared::Shared;
@@ -13,10 +14,17 @@ use metrics::Histogram;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant as Monotonic;
+use std::time::{Duration, Instant as Monotonic};
 use std::vec;
 use stockhold_store::fault;
 use stockhold_store::{ClosedReservationCounters, Failure, Inbox};
+
+/// The archived batches that are deleted in the transaction of a new one. With more than one the log can't grow.
+const TRIMMED_PER_COMMIT: u64 = 8;
+/// The archived batches that are deleted at once while there is nothing to commit. A batch that comes meanwhile waits for them.
+const TRIMMED_WHEN_IDLE: u64 = 64;
+/// The delay after a full disk.
+const TRIM_RETRY: Duration = Duration::from_secs(1);
 
 /// The thread that writes the log.
 pub(crate) struct Committer {
@@ -32,11 +40,17 @@ pub(crate) struct Committer {
     held_seconds: Histogram,
     batch_answers: Histogram,
     closed: ClosedReservationCounters,
+    /// The batch up to which all archived batches are deleted.
+    trimmed_through: u64,
+    /// When the disk was too full to delete any.
+    trim_failed: Option<Monotonic>,
 }
 
 impl Committer {
     pub(crate) fn new(shared: Arc<Shared>, log: Log, marker: SyncMarker, indexer: Arc<Mailbox>) -> Self {
         Self {
+            trimmed_through: 0,
+            trim_failed: None,
             shared,
             log,
             marker,
@@ -84,10 +98,7 @@ impl Committer {
             if !self.commit(batch, previous_sum) {
                 return;
             }
-            if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
-                && let Err(error) = self.log.checkpoint_between_batches()
-                && !self.shared.checkpoint_failed("the log's", &error)
-            {
+            if !self.checkpoint_if_wanted() {
                 return;
             }
         }
@@ -125,15 +136,74 @@ impl Committer {
             if stopping {
                 return None;
             }
+            if let Some(archived) = self.untrimmed() {
+                drop(core);
+                if !self.trim(archived) {
+                    return None;
+                }
+                core = self.shared.core();
+                continue;
+            }
             core.committer_asleep = true;
             core = self.shared.wait(core);
             core.committer_asleep = false;
         }
     }
 
+    /// The batch up to which batches have to be deleted, because they were archived and nobody reads them any more.
+    fn untrimmed(&self) -> Option<u64> {
+        if self.trim_failed.is_some_and(|at| at.elapsed() < TRIM_RETRY) {
+            return None;
+        }
+        Some(self.shared.log_starts.unread_through()).filter(|archived| *archived > self.trimmed_through)
+    }
+
+    /// Deletes some archived batches. Returns `false` if nothing more may be written.
+    fn trim(&mut self, archived: u64) -> bool {
+        match self.log.trim_some(archived, TRIMMED_WHEN_IDLE) {
+            Ok(more) => {
+                self.trim_failed = None;
+                if !more {
+                    self.trimmed_through = archived;
+                }
+            }
+            Err(error) if log::is_retryable(&error) => {
+                tracing::warn!(error = describe(&error), "archived batches are deleted from the log later");
+                self.trim_failed = Some(Monotonic::now());
+            }
+            Err(error) => {
+                let error = describe(&error);
+                tracing::error!(error, "archived batches can't be deleted; the store writes nothing more");
+                self.shared.poison(format!("deleting archived batches failed ({error}); a restart recovers"));
+                return false;
+            }
+        }
+        self.checkpoint_if_wanted()
+    }
+
+    /// Appends a batch, and deletes some archived ones with it.
+    fn append(&mut self, batch: &Batch, previous_sum: u32) -> rusqlite::Result<u32> {
+        let Some(archived) = self.untrimmed() else { return self.log.append(batch, previous_sum) };
+        let (sum, more) = self.log.append_and_trim(batch, previous_sum, (archived, TRIMMED_PER_COMMIT))?;
+        if !more {
+            self.trimmed_through = archived;
+        }
+        Ok(sum)
+    }
+
+    /// Makes the checkpoint that is wanted. Returns `false` if nothing more may be written.
+    fn checkpoint_if_wanted(&self) -> bool {
+        if self.shared.checkpoint_wanted.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.log.checkpoint_between_batches()
+        {
+            return self.shared.checkpoint_failed("the log's", &error);
+        }
+        true
+    }
+
     /// Writes a batch and its sync marker. Returns the checksum of the batch.
     fn write(&mut self, batch: &Batch, previous_sum: u32) -> Result<u32, String> {
-        let sum = self.log.append(batch, previous_sum).map_err(|error| describe(&error))?;
+        let sum = self.append(batch, previous_sum).map_err(|error| describe(&error))?;
         fault!("commit.synced" => "a fault point".to_owned());
         let mark = SyncedBatch { batch: batch.number, sum };
         self.marker.write(mark).map_err(|error| error.to_string())?;

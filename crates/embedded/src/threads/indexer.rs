@@ -6,12 +6,13 @@ use crate::index::backlog::{INDEX_STEP_WEIGHT, IndexBacklog};
 use crate::limits::{RUN_KEYS, URGENT_WEIGHT};
 use crate::log;
 use crate::log::batch::Batch;
+use crate::log::start::LogStart;
 use crate::threads::idle_priority::IdlePriorityRunner;
 use crate::threads::shared::Shared;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_domain::Instant;
+use stockhold_domain::{Instant, ReservationId};
 use stockhold_store::fault;
 
 /// The number of events after which a chunk is written before its time. With more events, fewer pages are written for
@@ -21,6 +22,8 @@ const CHUNK_EVENTS: usize = if fault::ENABLED { 4_096 } else { 32_768 };
 const CHUNK_AGE: Duration = Duration::from_millis(500);
 /// The longest time that a run waits. A start reads this part of the log again.
 const RUN_AGE: Duration = Duration::from_mins(10);
+/// The archived reservations that are deleted in one transaction.
+const FORGOTTEN_AT_ONCE: usize = 4_096;
 /// The delay after a full disk. In this time the backlog grows in memory, up to its limit.
 const FULL_DISK_RETRY: Duration = Duration::from_secs(1);
 
@@ -33,6 +36,10 @@ const BATCHING_DELAY: Duration = Duration::from_millis(10);
 pub(crate) enum Message {
     /// The batch is durable and has this checksum.
     Committed(Box<Batch>, u32),
+    /// Write the keys and postings that wait, because what was archived is among them.
+    WriteRuns,
+    /// These closed reservations were archived, with the batches up to this start of the log.
+    Archived(Vec<ReservationId>, Box<LogStart>),
     /// The last message: write everything.
     Stop,
     /// The last message, like a crash: write nothing more.
@@ -41,7 +48,7 @@ pub(crate) enum Message {
 
 impl Message {
     fn is_last(&self) -> bool {
-        !matches!(self, Self::Committed(..))
+        matches!(self, Self::Stop | Self::Abandon)
     }
 }
 
@@ -98,6 +105,9 @@ pub(crate) struct Indexer {
     run_started: Option<Monotonic>,
     /// When the disk was found full.
     full_since: Option<Monotonic>,
+    /// Closed reservations that were archived and are still in the index, and where the log starts without them.
+    archived: Option<(Vec<ReservationId>, LogStart)>,
+    runs_wanted: bool,
     runner: IdlePriorityRunner,
 }
 
@@ -111,6 +121,8 @@ impl Indexer {
             chunk_started: None,
             run_started: None,
             full_since: None,
+            archived: None,
+            runs_wanted: false,
             runner,
         };
         indexer.start_timers();
@@ -143,6 +155,8 @@ impl Indexer {
                             self.write_if_due(false)?;
                         }
                     }
+                    Message::WriteRuns => self.runs_wanted = true,
+                    Message::Archived(gone, start) => self.archived = Some((gone, *start)),
                     Message::Abandon => return Ok(()),
                     Message::Stop => {
                         return match self.finish() {
@@ -202,9 +216,11 @@ impl Indexer {
             self.write_chunk()?;
             self.checkpoint()?;
         }
-        if old(self.run_started, RUN_AGE) || self.backlog.keys() >= RUN_KEYS {
+        if old(self.run_started, RUN_AGE) || self.backlog.keys() >= RUN_KEYS || self.runs_wanted {
             self.write_runs()?;
+            self.runs_wanted = false;
         }
+        self.forget_archived()?;
         if chunk || idle {
             self.compact(idle)?;
         }
@@ -280,6 +296,37 @@ impl Indexer {
             self.forget_keys();
         }
         self.run_started = None;
+        Ok(())
+    }
+
+    /// Deletes what was archived, once nobody reads the log from an earlier start. The first pieces are transactions of their own, so
+    /// that none is long; a crash in between leaves the rest, which a start deletes.
+    fn forget_archived(&mut self) -> rusqlite::Result<()> {
+        let Some((gone, start)) = self.archived.take() else { return Ok(()) };
+        if self.shared.log_starts.unread_through() < start.head.number {
+            self.archived = Some((gone, start));
+            return Ok(());
+        }
+        let (archived, keys_before) = (start.head.number, start.keys_dropped_before());
+        let mut forget = || {
+            for some in gone.chunks(FORGOTTEN_AT_ONCE) {
+                self.run_step(|backlog| backlog.index.delete_closed(some))?;
+            }
+            self.run_step(|backlog| backlog.index.forget_archived(&[], archived, keys_before))?;
+            log::checkpoint(&self.backlog.index.db, "PASSIVE")
+        };
+        match forget() {
+            Ok(0) => self.shared.index_archived.store(archived, Ordering::Release),
+            // A power cut may still bring them back. The base keeps their list until the next step.
+            Ok(_) => {}
+            Err(error) => {
+                self.archived = Some((gone, start));
+                return Err(error);
+            }
+        }
+        let left = self.shared.core().memory.end_leaving(archived);
+        drop(left);
+        self.shared.wake_committer();
         Ok(())
     }
 

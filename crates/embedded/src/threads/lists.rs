@@ -6,14 +6,15 @@ use crate::base;
 use crate::customers::CustomerFile;
 use crate::error::IndexError;
 use crate::error::OpenError;
+use crate::files;
 use crate::index::postings::{self, Term, TermHasher, creation_instant, later_terms};
 use crate::index::{Index, closed};
-use crate::log::Log;
 use crate::log::batch::Batch;
+use crate::log::{self, Log};
 use crate::threads::shared::Shared;
 use rusqlite::Connection;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 use stockhold_domain::{Event, Hold, HoldChange, Instant, ItemKey, Label, ReservationId, Transition};
@@ -31,6 +32,7 @@ const READ_BATCHES: u64 = 64;
 
 /// Reads lists, histories and events. One for each thread that reads.
 pub(crate) struct ListReader {
+    dir: PathBuf,
     log: Log,
     index: Connection,
     /// The base, if events were archived.
@@ -39,23 +41,47 @@ pub(crate) struct ListReader {
 }
 
 impl ListReader {
-    pub(crate) fn open(log: &Path, index: &Path, customers: Arc<CustomerFile>) -> Result<Self, OpenError> {
-        let base = log.parent().map(base::open_for_reading).transpose()?.flatten();
-        Ok(Self { log: Log::open_reader(log)?, index: Index::open_reader(index)?, base, customers })
+    pub(crate) fn open(dir: &Path, customers: Arc<CustomerFile>) -> Result<Self, OpenError> {
+        let log = Log::open_reader(&dir.join(files::LOG))?;
+        let index = Index::open_reader(&dir.join(files::INDEX))?;
+        Ok(Self { dir: dir.to_owned(), log, index, base: None, customers })
     }
 
     /// Answers a query that memory can't answer. The reservations of the answer may not be durable yet.
-    pub(crate) fn find(&self, shared: &Shared, query: &Query) -> Result<QueryResult, IndexError> {
+    pub(crate) fn find(&mut self, shared: &Shared, query: &Query) -> Result<QueryResult, IndexError> {
+        // While this is kept, nothing is deleted that the query may read.
+        let start = shared.log_starts.current();
+        self.log.set_start(*start);
+        if start.head.number == 0 || matches!(query, Query::Events { .. }) {
+            return self.find_after_start(shared, query);
+        }
+        // An archive may advance the base meanwhile. The query sees one state of it, and the log from there on.
+        if self.base.is_none() {
+            self.base = base::open_for_reading(&self.dir)?;
+        }
+        let Some(base) = &self.base else { return self.find_after_start(shared, query) };
+        let _snapshot = base.unchecked_transaction()?;
+        match log::start::read_from(base)? {
+            Ok(start) => self.log.set_start(start),
+            Err(what) => return Err(IndexError::Damaged(format!("the start of the log: {what}"))),
+        }
+        self.find_after_start(shared, query)
+    }
+
+    fn find_after_start(&self, shared: &Shared, query: &Query) -> Result<QueryResult, IndexError> {
         match query {
             Query::Reservations(filter) => Ok(QueryResult::Reservations(self.page(shared, filter)?)),
             Query::History(id) => Ok(QueryResult::History(self.history(shared, *id)?)),
             Query::UnitHistory { item, unit } => {
                 Ok(QueryResult::UnitHistory(self.unit_history(shared, item, unit)?))
             }
-            Query::Events { after, .. } if *after < self.log.start().through() => {
-                Ok(QueryResult::Archived { through: self.log.start().through() })
+            Query::Events { after, limit } => {
+                let through = shared.log_starts.closed_through();
+                if *after < through {
+                    return Ok(QueryResult::Archived { through });
+                }
+                Ok(QueryResult::Events(self.events(*after, *limit)?))
             }
-            Query::Events { after, limit } => Ok(QueryResult::Events(self.events(*after, *limit)?)),
             Query::Reservation(_)
             | Query::Items(_)
             | Query::ItemPage(_)
@@ -148,8 +174,9 @@ impl ListReader {
                 let Some(listed) = listed else { continue };
                 looked_at += 1;
                 if of_any_status.matches(listed) || later.binary_search(&creation_instant(listed)).is_ok() {
-                    let hold = self.hold(shared, listed.id)?.ok_or_else(|| missing_event(listed.id))?;
-                    if filter.matches(&hold) {
+                    if let Some(hold) = self.listed(shared, listed.id)?
+                        && filter.matches(&hold)
+                    {
                         if page.holds.len() >= filter.limit {
                             page.next = Some(Cursor(ended.into()));
                             return Ok(page);
@@ -188,8 +215,9 @@ impl ListReader {
         let mut last = 0;
         for kept in kept {
             last = if of_order { kept.confirmed } else { kept.created };
-            let hold = self.hold(shared, kept.id)?.ok_or_else(|| missing_event(kept.id))?;
-            if filter.matches(&hold) {
+            if let Some(hold) = self.listed(shared, kept.id)?
+                && filter.matches(&hold)
+            {
                 if page.holds.len() >= filter.limit {
                     page.next = Some(Cursor(ended.into()));
                     return Ok(());
@@ -275,6 +303,13 @@ impl ListReader {
         Ok(within.filter(|range| !range.is_empty()).collect())
     }
 
+    /// A reservation that the log or the base has; `None` if it leaves.
+    fn listed(&self, shared: &Shared, id: ReservationId) -> Result<Option<Hold>, IndexError> {
+        let hold = self.hold(shared, id)?.ok_or_else(|| missing_event(id))?;
+        Ok(Some(hold).filter(|hold| !shared.core().memory.has_left(hold)))
+    }
+
+    /// A reservation, even if it leaves: the index lets go of it after all queries that may list it.
     fn hold(&self, shared: &Shared, id: ReservationId) -> Result<Option<Hold>, IndexError> {
         // Memory drops a closed reservation only after the index has it, so it is found in one of them.
         let known = shared.core().memory.find_hold(id).cloned();
@@ -285,7 +320,9 @@ impl ListReader {
     }
 
     fn history(&self, shared: &Shared, id: ReservationId) -> Result<Option<Vec<EventRow>>, IndexError> {
-        let Some(hold) = self.hold(shared, id)? else { return Ok(None) };
+        let Some(hold) = self.hold(shared, id)?.filter(|hold| !shared.core().memory.has_left(hold)) else {
+            return Ok(None);
+        };
         let mut rows = Vec::new();
         let about = |batch: Batch, rows: &mut Vec<EventRow>| {
             let events = (batch.position..).zip(batch.events);

@@ -46,7 +46,7 @@ pub(crate) fn serve_reads(
 /// Answers queries until the store stops.
 pub(crate) fn serve_queries(
     shared: &Arc<Shared>,
-    lists: &ListReader,
+    lists: &mut ListReader,
     queue: &Mutex<Receiver<(Query, ReplyTo)>>,
 ) {
     while let Some((query, reply)) = next(queue) {

@@ -6,7 +6,9 @@ use crate::engine::published::PublishedItems;
 use crate::error::describe;
 use crate::index::postings::UnflushedPostings;
 use crate::log;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::log::start::LogStart;
+use crate::threads::log_starts::LogStarts;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stockhold_domain::Resource;
@@ -33,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_wanted: AtomicBool,
     /// Held during a checkpoint of the log.
     checkpoint_guard: Mutex<()>,
+    pub(crate) log_starts: LogStarts,
+    /// The batch up to which the index has durably let go of what was archived.
+    pub(crate) index_archived: AtomicU64,
 }
 
 impl Shared {
@@ -42,6 +47,7 @@ impl Shared {
         published: PublishedItems,
         postings: Arc<Mutex<UnflushedPostings>>,
         clock: Arc<dyn Clock>,
+        log_start: LogStart,
     ) -> Self {
         Self {
             core: Mutex::new(core),
@@ -54,6 +60,8 @@ impl Shared {
             abandoned: AtomicBool::new(false),
             checkpoint_wanted: AtomicBool::new(false),
             checkpoint_guard: Mutex::new(()),
+            log_starts: LogStarts::new(log_start),
+            index_archived: AtomicU64::new(0),
         }
     }
 
@@ -150,6 +158,12 @@ impl Shared {
         if wake {
             self.committer.notify_one();
         }
+    }
+
+    /// Wakes the committer, so that it deletes archived batches though there is no batch to commit.
+    pub(crate) fn wake_committer(&self) {
+        drop(self.core());
+        self.committer.notify_one();
     }
 
     /// Handles a failed checkpoint. Returns `true` if it can be tried again, because the disk is full or another

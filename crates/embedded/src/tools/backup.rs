@@ -14,7 +14,7 @@ use crate::customers;
 use crate::error::OpenError;
 use crate::files;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
-use crate::log::{Log, LogHead, open_reader};
+use crate::log::{self, Log, LogHead, open_reader};
 use crate::start::data_dir::check_wal_unless_in_use;
 use crate::start::data_dir::{check_wal, checked_end, create_dir, lock, read_sync_marker, sync_dir};
 use crate::start::incomplete_copy;
@@ -54,11 +54,30 @@ pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<
     backup_by(PAGE_BYTES, from, to, progress)
 }
 
-fn backup_by(
+pub(crate) fn backup_by(
     page_bytes: usize,
     from: &Path,
     to: &Path,
     mut progress: impl FnMut(u64, u64),
+) -> Result<BackupSummary, OpenError> {
+    let base_file = from.join(files::BASE);
+    let mut start = log::start::read(&base_file)?;
+    loop {
+        let copied = copy_batches(page_bytes, from, to, &mut progress);
+        // The server may have archived what was to be copied next. What is copied already is gone on with.
+        let now = if copied.is_err() { log::start::read(&base_file)? } else { start };
+        if now == start {
+            return copied;
+        }
+        start = now;
+    }
+}
+
+fn copy_batches(
+    page_bytes: usize,
+    from: &Path,
+    to: &Path,
+    progress: &mut impl FnMut(u64, u64),
 ) -> Result<BackupSummary, OpenError> {
     let from_file = from.join(files::LOG);
     if !from_file.exists() {

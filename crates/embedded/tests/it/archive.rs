@@ -92,6 +92,8 @@ impl Shop {
             now: Instant::from_micros(START.micros() + 100 * DAY),
             drop: true,
             consumers: &|_| Vec::new(),
+            files: usize::MAX,
+            is_cancelled: &|| false,
         };
         let done = archive(&self.bench.dir(), &request, &mut Discard::default(), |_| ()).unwrap();
         assert_eq!((done.dropped_through, done.reservations), (8, 2));

@@ -25,6 +25,7 @@ mod request_head;
 mod restrict;
 mod route;
 
+mod archive_routes;
 mod commands;
 mod document;
 mod event_pages;
@@ -60,6 +61,7 @@ pub(crate) use process_metrics::describe as describe_process;
 pub(crate) use tls::Tls;
 
 use crate::access::Access;
+use crate::archiver::Archiver;
 use event_tailer::EventTailer;
 use listeners::Peer;
 use memory_budget::MemoryBudget;
@@ -120,6 +122,8 @@ pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
     /// The gate in front of the store, if there is one.
     pub(crate) gate: Option<Arc<GateStore>>,
+    /// Archives the events of an embedded store.
+    pub(crate) archiver: Option<Arc<Archiver>>,
     /// Delivers events to other systems.
     pub(crate) relay: Arc<Relay>,
     /// Takes payments.
@@ -278,6 +282,7 @@ async fn work(
     let worker = Rc::new(Worker {
         store: shared.services.store,
         gate: shared.services.gate,
+        archiver: shared.services.archiver,
         relay: shared.services.relay,
         checkout: shared.services.checkout,
         customers: shared.services.customers,

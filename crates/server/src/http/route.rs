@@ -291,6 +291,7 @@ fn match_segments<'a>(
             (post(RouteId::RetryDelivery), [id, delivery])
         }
         ["v1", "webhooks", id, tail, "", ""] => (on_webhook(method, id, tail), [id, ""]),
+        ["v1", "archive", "", "", "", ""] => (post(RouteId::ArchiveEvents), ["", ""]),
         ["v1", "gate", "", "", "", ""] => (get(RouteId::GetGate), ["", ""]),
         ["v1", "gate", "reload", "", "", ""] => (post(RouteId::ReloadGate), ["", ""]),
         ["hub", tail, first, second, "", ""] => {

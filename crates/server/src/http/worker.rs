@@ -14,6 +14,7 @@ use super::request_head::{RequestHead, SingleHeader};
 use super::restrict::Creators;
 use super::route::{Route, RouteError};
 use crate::access::{Access, CrossOrigin, RateVerdict};
+use crate::archiver::Archiver;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +47,8 @@ pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
     /// The gate in front of the store, if there is one.
     pub(super) gate: Option<Arc<GateStore>>,
+    /// Archives the events of an embedded store.
+    pub(super) archiver: Option<Arc<Archiver>>,
     /// Delivers events to other systems.
     pub(super) relay: Arc<Relay>,
     /// Takes payments.
@@ -427,6 +430,9 @@ impl Worker {
             }
             RouteId::ReplayWebhook => {
                 Box::pin(self.replay_webhook(context, decode::replay_webhook(sku, query, body)?)).await
+            }
+            RouteId::ArchiveEvents => {
+                Box::pin(self.archive_events(context, decode::archive_events(query, body)?)).await
             }
             RouteId::ReloadGate => Box::pin(self.reload_gate(context, decode::reload_gate(query)?)).await,
             RouteId::PauseItem => {

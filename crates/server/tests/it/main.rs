@@ -2,6 +2,7 @@
 
 mod access;
 mod api;
+mod archive;
 mod backup;
 mod bench;
 mod checkout;

@@ -49,6 +49,7 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
             Err(invalid) => Err(invalid),
         },
         "skip_event" => decode::skip_event("ledger", None, body).map(drop),
+        "archive_events" => decode::archive_events(None, body).map(drop),
         "replay_sink" => decode::replay_sink("ledger", None, body).map(drop),
         "reconcile" => decode::reconcile(None, body).map(drop),
         "create_webhook" => decode::create_webhook(None, body).map(drop),

@@ -7,6 +7,7 @@ pub(crate) mod trace;
 
 #[cfg(feature = "stepped")]
 use self::trace::DecisionTrace;
+use crate::engine::leaving::LeavingReservations;
 use crate::engine::memory::{FetchedRecords, Memory};
 use crate::engine::queries;
 use crate::engine::recent_keys::KeyMap;
@@ -432,6 +433,12 @@ impl Core {
     /// lock.
     pub(crate) fn on_keys_indexed(&mut self, batch: u64, filters: Vec<Arc<BloomFilter>>) -> Vec<KeyMap> {
         self.memory.drop_keys_up_to(batch, filters)
+    }
+
+    /// From now on no command finds these reservations. Returns the batch up to which they may have changed before.
+    pub(crate) fn begin_leaving(&mut self, leaving: LeavingReservations) -> u64 {
+        self.memory.begin_leaving(leaving);
+        self.head.number + u64::from(!self.open.effects.is_empty())
     }
 
     /// The weight that the index does not have yet.

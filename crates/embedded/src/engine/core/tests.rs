@@ -1,6 +1,7 @@
 //! What the core hands over, defers, bounds and refuses, and which failure each request gets after a panic.
 
 use super::*;
+use crate::index::AsOf;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -132,7 +133,7 @@ fn what_a_reader_brought_stays_with_a_command_that_has_to_wait() {
     }
     commit(&mut core, START);
     let mut waits = pending(maker.wrap(reserve(&[(&shirt, 300)])));
-    waits.fetched.keys.push((KeyHash(7), None, 1));
+    waits.fetched.keys.push((KeyHash(7), None, AsOf { complete: 1, archived: 0 }));
     assert!(matches!(core.admit(waits, later(60)), Admission::Queued));
     assert_eq!(core.open.later[0].fetched.keys.len(), 1);
 }

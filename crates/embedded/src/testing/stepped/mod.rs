@@ -15,7 +15,7 @@ use crate::engine::core::trace::DecisionTrace;
 use crate::engine::core::{Admission, Core, PendingAnswer, PendingRequest, SealedBatch};
 use crate::engine::memory::Memory;
 use crate::engine::published::PublishedItems;
-use crate::index::PAUSE_EVERYTHING;
+use crate::index::{AsOf, PAUSE_EVERYTHING};
 use crate::log::LogHead;
 use crate::log::batch::{self, Batch, BatchRow};
 use crate::log::sync_marker::SyncedBatch;
@@ -278,12 +278,14 @@ impl Machine {
         let index = &self.disk.index;
         match name {
             Resource::Hold(id) => {
-                pending.fetched.holds.push((*id, index.closed.get(id).cloned(), index.indexed));
+                let as_of = AsOf { complete: index.indexed, archived: 0 };
+                pending.fetched.holds.push((*id, index.closed.get(id).cloned(), as_of));
             }
             Resource::Key(hash) => {
                 let found = index.key(*hash);
                 self.stats.false_positives += u64::from(found.is_none());
-                pending.fetched.keys.push((*hash, found, index.keyed));
+                let as_of = AsOf { complete: index.keyed, archived: 0 };
+                pending.fetched.keys.push((*hash, found, as_of));
             }
             _ => return false,
         }

@@ -12,6 +12,8 @@ pub enum ArchiveError {
     Refused(String),
     /// The archive can't be written or read.
     Archive(String),
+    /// It was ended before it was done, and can be made again.
+    Interrupted(String),
     /// The data directory can't be used.
     Open(OpenError),
 }
@@ -25,7 +27,9 @@ impl From<OpenError> for ArchiveError {
 impl fmt::Display for ArchiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InvalidRequest(why) | Self::Refused(why) | Self::Archive(why) => f.write_str(why),
+            Self::InvalidRequest(why) | Self::Refused(why) | Self::Archive(why) | Self::Interrupted(why) => {
+                f.write_str(why)
+            }
             Self::Open(error) => error.fmt(f),
         }
     }

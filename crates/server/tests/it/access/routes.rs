@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 96] = [
+const SCOPES: [(&str, &str); 97] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -55,6 +55,7 @@ const SCOPES: [(&str, &str); 96] = [
     ("POST /v1/commands", "that of each command"),
     ("GET /v1/gate", "inventory:read"),
     ("POST /v1/gate/reload", "sale:admin"),
+    ("POST /v1/archive", "keys:admin"),
     ("GET /v1/reconciliation", "inventory:read"),
     ("POST /v1/reconciliation", "inventory:write"),
     ("GET /v1/sinks", "events:read"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 44] = [
+const KEYS: [&str; 45] = [
     "listen",
     "admin_listen",
     "grpc_listen",
@@ -19,6 +19,7 @@ const KEYS: [&str; 44] = [
     "providers",
     "checkout",
     "customers",
+    "archive",
     "notifications",
     "store",
     "replica",

@@ -1,0 +1,310 @@
+//! Archives old events of the embedded store: when an operator asks for it, and by itself if the configuration says so. It has a thread
+//! of its own, on which it makes one file after the other.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Monotonic};
+use stockhold_api::decode::ArchiveOrder;
+use stockhold_api::encode::ArchiveReport;
+use stockhold_cli::{EventFiles, consumers_behind};
+use stockhold_config::Config;
+use stockhold_domain::{Record, RecordKind};
+use stockhold_embedded::{
+    ArchiveError, ArchiveRequest, ArchiveSummary, EmbeddedStore, OpenError, ReadPosition,
+};
+use stockhold_relay::SinkStart;
+use stockhold_store::clock::Clock;
+use tokio::sync::oneshot;
+
+/// How often it archives by itself.
+const INTERVAL: Duration = Duration::from_hours(1);
+/// The pause after an archive that was interrupted.
+const RETRY_PAUSE: Duration = Duration::from_mins(1);
+/// How long it waits for a request if it does not archive by itself.
+const IDLE: Duration = Duration::from_hours(24);
+/// The gauge that names who holds back old events.
+const HELD_BACK: &str = "stockhold_archive_held_back";
+
+/// Archives a store.
+pub(crate) struct Archiver {
+    dir: Option<PathBuf>,
+    data_dir: PathBuf,
+    tasks: Option<Sender<ArchiveTask>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What an operator asks for.
+struct ArchiveTask {
+    order: ArchiveOrder,
+    to: PathBuf,
+    reply: oneshot::Sender<Result<ArchiveSummary, ArchiveError>>,
+}
+
+/// Why an order was not carried out.
+#[derive(Debug)]
+pub(crate) enum OrderError {
+    /// The directory can't be used.
+    Directory(String),
+    /// The age is too small.
+    Age(String),
+    /// The archive can't be made.
+    Archive(ArchiveError),
+    /// The archiver has ended.
+    Ended,
+}
+
+impl Archiver {
+    /// Starts the archiver of a store.
+    pub(crate) fn start(
+        config: &Config,
+        key_retention: Duration,
+        store: Arc<EmbeddedStore>,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        describe();
+        let (tasks, waiting) = channel();
+        let stop = Arc::<AtomicBool>::default();
+        let work = ArchiveThread {
+            store,
+            clock,
+            key_retention,
+            own: config.archive.dir.clone().zip(config.archive.retention()),
+            from_beginning: config
+                .sink_options()
+                .map_err(io::Error::other)?
+                .into_iter()
+                .filter(|sink| sink.start == SinkStart::Beginning)
+                .map(|sink| sink.name)
+                .collect(),
+            stop: Arc::clone(&stop),
+            held_back: None,
+        };
+        let thread =
+            std::thread::Builder::new().name("archiver".to_owned()).spawn(move || work.run(&waiting))?;
+        Ok(Self {
+            dir: config.archive.dir.clone(),
+            data_dir: config.data_dir.clone(),
+            tasks: Some(tasks),
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Makes one file at most.
+    pub(crate) async fn archive(&self, order: ArchiveOrder) -> Result<ArchiveReport, OrderError> {
+        let to = self.directory(order.to.as_deref()).map_err(OrderError::Directory)?;
+        let (reply, answer) = oneshot::channel();
+        let tasks = self.tasks.as_ref().ok_or(OrderError::Ended)?;
+        tasks.send(ArchiveTask { order, to, reply }).map_err(|_| OrderError::Ended)?;
+        match answer.await {
+            Ok(Ok(summary)) => Ok(report(summary)),
+            Ok(Err(ArchiveError::InvalidRequest(why))) => Err(OrderError::Age(why)),
+            Ok(Err(error)) => Err(OrderError::Archive(error)),
+            Err(_) => Err(OrderError::Ended),
+        }
+    }
+
+    /// The directory of an order. With one in the configuration, callers can't choose where files are written.
+    fn directory(&self, to: Option<&Path>) -> Result<PathBuf, String> {
+        match (to, &self.dir) {
+            (None, Some(dir)) => Ok(dir.clone()),
+            (Some(to), Some(dir)) if is_same(to, dir) => Ok(dir.clone()),
+            (Some(_), Some(dir)) => {
+                Err(format!("must be {}, the directory of the configuration", dir.display()))
+            }
+            (None, None) => Err("is missing: the configuration has no archive.dir".to_owned()),
+            (Some(to), None) if !to.is_absolute() => Err("must be an absolute path".to_owned()),
+            (Some(to), None) if is_same(to, &self.data_dir) => {
+                Err("must not be the data directory".to_owned())
+            }
+            (Some(to), None) => Ok(to.to_owned()),
+        }
+    }
+}
+
+impl Drop for Archiver {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        drop(self.tasks.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the archiver ended in a panic");
+        }
+    }
+}
+
+impl fmt::Display for OrderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(why) | Self::Age(why) => f.write_str(why),
+            Self::Archive(error) => error.fmt(f),
+            Self::Ended => f.write_str("the archiver has ended"),
+        }
+    }
+}
+
+/// Whether two paths lead to one directory.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    real(one) == real(other)
+}
+
+fn report(summary: ArchiveSummary) -> ArchiveReport {
+    let ArchiveSummary { after, through, dropped, dropped_through, reservations, held_back, is_complete } =
+        summary;
+    ArchiveReport { after, through, dropped, dropped_through, reservations, held_back, is_complete }
+}
+
+/// The thread that archives.
+struct ArchiveThread {
+    store: Arc<EmbeddedStore>,
+    clock: Arc<dyn Clock>,
+    key_retention: Duration,
+    /// Where it archives to by itself, and after which time events leave.
+    own: Option<(PathBuf, Duration)>,
+    /// The sinks that get all events. Until such a sink has a record, it has got nothing.
+    from_beginning: Vec<String>,
+    stop: Arc<AtomicBool>,
+    /// Who holds back what is older than the retention.
+    held_back: Option<String>,
+}
+
+impl ArchiveThread {
+    fn run(mut self, tasks: &Receiver<ArchiveTask>) {
+        let mut due = Monotonic::now();
+        while !self.stop.load(Ordering::Acquire) {
+            let own = self.own.clone();
+            let wait = if own.is_some() { due.saturating_duration_since(Monotonic::now()) } else { IDLE };
+            match tasks.recv_timeout(wait) {
+                Ok(ArchiveTask { order, to, reply }) => {
+                    let ArchiveOrder { older_than, drop, ignored, .. } = order;
+                    let done = self.archive(&to, older_than, drop, &ignored);
+                    // The caller may have gone.
+                    let _ = reply.send(done);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some((dir, retention)) = own {
+                        due = Monotonic::now() + self.archive_by_itself(&dir, retention);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Makes one file of what is older than the retention. Returns when it is to go on.
+    fn archive_by_itself(&mut self, dir: &Path, retention: Duration) -> Duration {
+        match self.archive(dir, retention, true, &[]) {
+            Ok(done) if !done.is_complete => Duration::ZERO,
+            Ok(done) => {
+                if done.dropped_through > 0 {
+                    tracing::info!(
+                        through = done.dropped_through,
+                        dir = %dir.display(),
+                        "what is older than the retention is archived"
+                    );
+                }
+                self.tell_who_holds_back(done.held_back);
+                INTERVAL
+            }
+            Err(ArchiveError::Interrupted(why)) => {
+                tracing::warn!(why, "old events are archived later");
+                RETRY_PAUSE
+            }
+            Err(error) => {
+                metrics::counter!("stockhold_archive_failures_total").increment(1);
+                tracing::error!(%error, dir = %dir.display(), "old events can't be archived; they stay in the store");
+                INTERVAL
+            }
+        }
+    }
+
+    fn archive(
+        &self,
+        to: &Path,
+        older_than: Duration,
+        drop: bool,
+        ignored: &[String],
+    ) -> Result<ArchiveSummary, ArchiveError> {
+        let mut files = EventFiles::open(to).map_err(ArchiveError::Archive)?;
+        let request = ArchiveRequest {
+            older_than,
+            key_retention: self.key_retention,
+            now: self.clock.now(),
+            drop,
+            consumers: &|records| self.consumers_behind(records, ignored),
+            files: 1,
+            is_cancelled: &|| self.stop.load(Ordering::Acquire),
+        };
+        let done = self.store.archive(&request, &mut files)?;
+        metrics::counter!("stockhold_archived_events_total").increment(done.dropped);
+        #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+        metrics::gauge!("stockhold_archive_position").set(done.dropped_through as f64);
+        Ok(done)
+    }
+
+    fn consumers_behind(&self, records: &[Record], ignored: &[String]) -> Vec<ReadPosition> {
+        let has_record = |name: &str| {
+            records.iter().any(|record| record.key.kind == RecordKind::Sink && record.key.id.as_str() == name)
+        };
+        let new = self.from_beginning.iter().filter(|name| !has_record(name) && !ignored.contains(name));
+        let new = new.map(|name| (format!("the sink {name}"), 0));
+        new.chain(consumers_behind(records, ignored)).collect()
+    }
+
+    /// Names the consumer because of which old events stay, in the log and as a metric.
+    fn tell_who_holds_back(&mut self, holds_back: Option<(String, u64)>) {
+        let now = holds_back.as_ref().map(|(name, _)| name.clone());
+        if let Some(before) = self.held_back.take().filter(|before| Some(before) != now.as_ref()) {
+            metrics::gauge!(HELD_BACK, "consumer" => before).set(0.0);
+        }
+        if let Some((name, position)) = holds_back {
+            tracing::warn!(
+                consumer = name,
+                position,
+                "events that are older than the retention stay, because a consumer has not got them"
+            );
+            metrics::gauge!(HELD_BACK, "consumer" => name).set(1.0);
+        }
+        self.held_back = now;
+    }
+}
+
+fn describe() {
+    metrics::describe_counter!(
+        "stockhold_archived_events_total",
+        "Events that left the store with an archive"
+    );
+    metrics::describe_counter!(
+        "stockhold_archive_failures_total",
+        "Archives that the server began by itself and could not make"
+    );
+    metrics::describe_gauge!(
+        "stockhold_archive_position",
+        "Position of the last event that has left the store"
+    );
+    metrics::describe_gauge!(
+        HELD_BACK,
+        "1: events that are older than the retention stay, because the sink or webhook of the label has not got them"
+    );
+    metrics::counter!("stockhold_archive_failures_total").increment(0);
+}
+
+/// The text of an error for the caller, and whether the same request may succeed later.
+pub(crate) fn explain(error: &ArchiveError) -> (String, bool) {
+    match error {
+        ArchiveError::Interrupted(why) => (why.clone(), true),
+        // The store has failed, and the server ends.
+        ArchiveError::Open(error @ (OpenError::Damaged { .. } | OpenError::UnknownFormat { .. })) => {
+            (error.to_string(), true)
+        }
+        other => (other.to_string(), false),
+    }
+}
