@@ -1297,7 +1297,7 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook endpoint
-         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once.
+         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the answer with the same secret.
          *
          *     The address must be https, and its name must lead to public addresses only. The operator of the server may allow other networks.
          *
@@ -1448,6 +1448,30 @@ export interface paths {
          *     Scope: `webhooks:admin`.
          */
         post: operations["replay_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Archive old events
+         * @description For the embedded store. Writes the oldest events to a file of the archive. With `drop`, they and the reservations that had ended by then leave the store: those are unknown from then on, so a sale that has left can't be returned. Active reservations never leave. Nothing leaves before every sink and every enabled webhook has got it.
+         *
+         *     One request makes one file at most, of some 65,536 events. Repeat it until `complete` is true. `stockhold archive` does. With `[archive] retention_days` the server does it by itself.
+         *
+         *     Scope: `keys:admin`.
+         */
+        post: operations["archive_events"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2337,6 +2361,11 @@ export interface components {
             /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
             idempotency_key?: string;
         };
+        /** @description Why. */
+        SaleRequest: {
+            /** @description Why, for the record. */
+            reason?: string;
+        };
         /** @description An item's stock and settings. Omitted fields stay unchanged. */
         StockRequest: {
             /**
@@ -2443,11 +2472,6 @@ export interface components {
             /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
             idempotency_key?: string;
         } | unknown | unknown;
-        /** @description Why. */
-        SaleRequest: {
-            /** @description Why, for the record. */
-            reason?: string;
-        };
         /** @description Hold units of one item. */
         ReserveCommand: {
             /**
@@ -4969,7 +4993,7 @@ export interface components {
             order_without_reservation?: number;
             /**
              * Format: int64
-             * @description An active reservation is older than orphan_after_seconds, and the stock master has no order of its owner.
+             * @description An active reservation is older than `orphan_after_seconds`, and the stock master has no order of its owner.
              */
             orphan?: number;
             /**
@@ -4981,7 +5005,7 @@ export interface components {
         /** @description One thing that a comparison has found. */
         Finding: {
             /**
-             * @description `total_corrected`: The total here did not fit the figure there, and was set. `committed_above_figure`: More units are sold and held here than there are there. The total is as low as it can be, so nothing more is sold. `figure_contradictory`: The stock master gave two figures for one item. Neither was used. `figure_invalid`: The stock master gave a figure that no item can have. It was not used. `item_unknown`: The stock master has an item that does not exist here, or that another system owns. `item_missing`: The stock master gave no figure for an item that it owns. `decrement_refused`: The stock master refuses a batch of decrements. Nothing behind it is sent. `sale_missing`: The stock master has no order for a sale. `order_without_reservation`: The stock master has an order, and no reservation was confirmed for it. `orphan`: An active reservation is older than orphan_after_seconds, and the stock master has no order of its owner. `orphan_released`: Such a reservation was released.
+             * @description `total_corrected`: The total here did not fit the figure there, and was set. `committed_above_figure`: More units are sold and held here than there are there. The total is as low as it can be, so nothing more is sold. `figure_contradictory`: The stock master gave two figures for one item. Neither was used. `figure_invalid`: The stock master gave a figure that no item can have. It was not used. `item_unknown`: The stock master has an item that does not exist here, or that another system owns. `item_missing`: The stock master gave no figure for an item that it owns. `decrement_refused`: The stock master refuses a batch of decrements. Nothing behind it is sent. `sale_missing`: The stock master has no order for a sale. `order_without_reservation`: The stock master has an order, and no reservation was confirmed for it. `orphan`: An active reservation is older than `orphan_after_seconds`, and the stock master has no order of its owner. `orphan_released`: Such a reservation was released.
              * @enum {string}
              */
             kind: "total_corrected" | "committed_above_figure" | "figure_contradictory" | "figure_invalid" | "item_unknown" | "item_missing" | "decrement_refused" | "sale_missing" | "order_without_reservation" | "orphan" | "orphan_released";
@@ -5135,6 +5159,8 @@ export interface components {
              * @description Most deliveries in a second. Default: as many as it takes.
              */
             rate_limit?: number;
+            /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
+            idempotency_key?: string;
         };
         /** @description What is to change. */
         WebhookChange: {
@@ -5374,6 +5400,57 @@ export interface components {
              * @description With `only: "failed"`: how many deliveries are tried again.
              */
             deliveries?: number;
+        };
+        /** @description What is archived. */
+        ArchiveRequest: {
+            /**
+             * Format: int32
+             * @description The age of what is archived. It can't be less than the time that idempotency keys are kept.
+             */
+            older_than_hours: number;
+            /** @description The directory of the archive on the server, an absolute path. Default: `dir` of `[archive]` in the configuration. If that is set, no other directory is taken. */
+            to?: string;
+            /** @description Whether the events leave the store. Default: `false`. */
+            drop?: boolean;
+            /** @description Sinks, by name, and webhooks, by id, that may lack what leaves. Default: none. */
+            ignore_sinks?: string[];
+        };
+        /** @description What a request for an archive has done. */
+        Archive: {
+            /**
+             * Format: int64
+             * @description The position of the last event that was in the archive before.
+             */
+            after: number;
+            /**
+             * Format: int64
+             * @description The position of the last event that is in the archive now.
+             */
+            through: number;
+            /**
+             * Format: int64
+             * @description Events that left the store.
+             */
+            dropped_events: number;
+            /**
+             * Format: int64
+             * @description The position of the last event that has left the store.
+             */
+            dropped_through: number;
+            /**
+             * Format: int64
+             * @description Reservations that left the store.
+             */
+            reservations: number;
+            /** @description The sink or webhook because of which other events stay that are old enough. */
+            held_back_by?: string;
+            /**
+             * Format: int64
+             * @description The position up to which it has got events.
+             */
+            held_back_position?: number;
+            /** @description Whether nothing is left to do: no other event is old enough and was delivered to all. */
+            complete: boolean;
         };
         /** @description An event of the feed. CloudEvents 1.0 in JSON. */
         CloudEvent: {
@@ -6212,7 +6289,7 @@ export interface components {
              * @description The reason's name: what programs decide by.
              * @enum {string}
              */
-            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             /** @description Whether a program may retry the same request. */
             retryable: boolean;
             /** @description What the request is called in the server's log. */
@@ -7874,6 +7951,35 @@ export interface components {
             /** @description What the request is called in the server's log. */
             request_id: string;
         };
+        /** @description The archive can't be made. A program must not retry the same request. */
+        ArchiveFailedProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/archive_failed";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 409;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by.
+             * @constant
+             */
+            reason: "archive_failed";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
+        };
         /** @description The sink is in use. A program must not retry the same request. */
         SinkInUseProblem: {
             /**
@@ -8733,6 +8839,18 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["GateNotConfiguredProblem"];
+            };
+        };
+        /** @description `archive_failed`: The archive can't be made. */
+        ArchiveFailed: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ArchiveFailedProblem"];
             };
         };
         /** @description `unknown_sink`: No such sink. */
@@ -13654,6 +13772,11 @@ export interface operations {
             query?: never;
             header?: {
                 /**
+                 * @description Makes a retry safe: the same request with the same key takes effect once. The answer to a retry shows the resource as it is now, with `Idempotent-Replayed: true`. A different request with the same key is `idempotency_mismatch`. Bare or quoted. Keys are kept for 24 hours or longer. Refusals are not kept.
+                 * @example order-1001
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
                  * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
                  * @example checkout-7-1
                  */
@@ -13682,6 +13805,7 @@ export interface operations {
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     Location: components["headers"]["WebhookLocation"];
                     "Cache-Control": components["headers"]["NoStore"];
+                    "Idempotent-Replayed": components["headers"]["Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -13695,6 +13819,7 @@ export interface operations {
             409: components["responses"]["TooManyWebhooks"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14108,6 +14233,56 @@ export interface operations {
             404: components["responses"]["UnknownWebhook"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["WebhookDisabled"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotWritten"];
+        };
+    };
+    archive_events: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description UTF-8 JSON of at most 65,536 bytes, uncompressed. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ArchiveRequest"];
+            };
+        };
+        responses: {
+            /** @description What was archived. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Archive"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["ArchiveFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
@@ -15035,7 +15210,7 @@ export interface operations {
             };
             path: {
                 /** @example unknown_item */
-                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             };
             cookie?: never;
         };

@@ -435,7 +435,9 @@ pub(super) struct ReplayBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WebhookBody {
+pub(super) struct WebhookBody<'a> {
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
     pub(super) url: Url,
     #[serde(default, deserialize_with = "given")]
     pub(super) types: Option<Vec<Text>>,

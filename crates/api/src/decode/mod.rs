@@ -59,7 +59,7 @@ pub use sinks::{ReplayFrom, replay_sink, sink, sinks, skip_event};
 pub use time::instant;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 pub use webhooks::{
-    DeliveriesQuery, EventBound, ROTATION_OVERLAP_SECONDS, WEBHOOK_ENTRIES, WebhookChange,
+    CreateWebhook, DeliveriesQuery, EventBound, ROTATION_OVERLAP_SECONDS, WEBHOOK_ENTRIES, WebhookChange,
     WebhookReplayRequest, create_webhook, deliveries, delivery, replay_webhook, rotate_webhook,
     update_webhook, webhook, webhooks,
 };

@@ -7,6 +7,8 @@ use super::{Invalid, both, path};
 use crate::encode::DeliveryStatus;
 use crate::webhook_record::WebhookStatus;
 use crate::{EventType, event_types_named};
+use serde_json::json;
+use std::borrow::Cow;
 use stockhold_domain::{Instant, Label, Patch};
 
 /// Most types, SKUs or locations that an endpoint names.
@@ -29,6 +31,23 @@ pub struct WebhookChange {
     pub rate_limit: Option<Option<u32>>,
     /// Whether it gets events.
     pub status: Option<WebhookStatus>,
+}
+
+/// An endpoint to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateWebhook<'a> {
+    /// Its settings.
+    pub settings: WebhookChange,
+    /// The body's `idempotency_key`.
+    pub idempotency_key: Option<Cow<'a, str>>,
+}
+
+impl CreateWebhook<'_> {
+    /// What the request asks for, as bytes that are the same for the same meaning. Fingerprints of idempotency keys are made of it.
+    pub fn meaning(&self) -> Vec<u8> {
+        let WebhookChange { url, types, skus, locations, rate_limit, status: _ } = &self.settings;
+        json!([url, types, skus, locations, rate_limit]).to_string().into_bytes()
+    }
 }
 
 /// Where a range of events ends.
@@ -78,16 +97,17 @@ pub fn delivery(id: &str, delivery: &str, query: Option<&str>) -> Result<(Label,
 }
 
 /// `POST /v1/webhooks`
-pub fn create_webhook(query: Option<&str>, body: &[u8]) -> Result<WebhookChange, Invalid> {
-    let ((), body) = both(path::no_query(query), body::read::<WebhookBody>(body))?;
-    change(WebhookChangeBody {
+pub fn create_webhook<'a>(query: Option<&str>, body: &'a [u8]) -> Result<CreateWebhook<'a>, Invalid> {
+    let ((), body) = both(path::no_query(query), body::read::<WebhookBody<'a>>(body))?;
+    let settings = change(WebhookChangeBody {
         url: Some(body.url),
         types: body.types,
         skus: body.skus,
         locations: body.locations,
         rate_limit: body.rate_limit.map_or(Patch::Keep, Patch::Set),
         status: None,
-    })
+    })?;
+    Ok(CreateWebhook { settings, idempotency_key: body.idempotency_key.map(|key| key.0) })
 }
 
 /// `PATCH /v1/webhooks/{webhook_id}`

@@ -5,7 +5,7 @@ use super::operation::{Operation, in_path, in_query};
 use super::reservations::example;
 use super::samples::{event_id, written};
 use super::schema::{
-    Member, always, array, closed, counter, flag, integer, label, maybe, named, nullable, object,
+    Member, always, array, closed, counter, flag, integer, key, label, maybe, named, nullable, object,
     request_time, text, time, uuid, word,
 };
 use crate::EventType;
@@ -50,6 +50,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 let mut members = vec![always("url", url())];
                 members.extend(filters());
                 members.push(maybe("rate_limit", rate_limit("Default: as many as it takes.")));
+                members.push(maybe("idempotency_key", key()));
                 members
             }),
         ),

@@ -1,6 +1,6 @@
 //! The rows of the routes of webhook endpoints, without their paths.
 
-use super::row::{NO_STORE, empty, json, optional, required};
+use super::row::{NO_STORE, REPLAYED, empty, json, optional, required};
 use super::table::PLAIN;
 use super::{Access, RequiredScope, Response, RouteSpec, Tag};
 use crate::problem::Reason;
@@ -15,12 +15,14 @@ pub(super) const CREATE_WEBHOOK: RouteSpec = RouteSpec {
     metric: "create_webhook",
     summary: "Create a webhook endpoint",
     description: "The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard \
-        Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once.\n\nThe address must be https, and \
+        Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a \
+        repeated request under the same idempotency key gets the answer with the same secret.\n\nThe address must be https, and \
         its name must lead to public addresses only. The operator of the server may allow other networks.",
     body: required("WebhookRequest"),
+    idempotency_key: true,
     access: Access::Write,
     responses: &[Response {
-        headers: &[("Location", "WebhookLocation"), NO_STORE],
+        headers: &[("Location", "WebhookLocation"), NO_STORE, REPLAYED],
         ..json(201, "The endpoint with its secret.", "NewWebhook")
     }],
     own_reasons: &[Reason::TooManyWebhooks],

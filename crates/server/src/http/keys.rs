@@ -35,7 +35,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// The version of a record that does not exist.
 const ABSENT: u64 = 0;
 /// A version that no record has, for a command that can't take effect.
-const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: u64 = u64::MAX;
 /// What the idempotency key of the second command of a roll belongs to. No route has this name.
 const END_ROLLED_KEY: &str = "end_rolled_key";
 
@@ -47,11 +47,11 @@ struct StoredKey {
 
 /// What an idempotency key of the caller is used for.
 #[derive(Clone, Copy)]
-struct KeyUse<'a> {
+pub(super) struct KeyUse<'a> {
     /// The caller's text.
-    key: Option<&'a str>,
+    pub(super) key: Option<&'a str>,
     /// What was asked for.
-    meaning: &'a [u8],
+    pub(super) meaning: &'a [u8],
 }
 
 impl Worker {
@@ -303,7 +303,7 @@ impl Worker {
 }
 
 /// The idempotency key of a request, from its header or its body.
-fn idempotency_key<'a>(
+pub(super) fn idempotency_key<'a>(
     context: RequestContext<'a>,
     in_body: Option<Cow<'a, str>>,
 ) -> Result<Option<Cow<'a, str>>, Invalid> {
@@ -311,7 +311,11 @@ fn idempotency_key<'a>(
 }
 
 /// The use of an idempotency key for an operation.
-fn used(context: RequestContext<'_>, operation: &str, key_use: KeyUse<'_>) -> Option<IdempotencyKey> {
+pub(super) fn used(
+    context: RequestContext<'_>,
+    operation: &str,
+    key_use: KeyUse<'_>,
+) -> Option<IdempotencyKey> {
     let principal = context.caller.principal.actor.as_str();
     key_use.key.map(|key| IdempotencyKey {
         hash: digest::key_hash(principal, operation, key),

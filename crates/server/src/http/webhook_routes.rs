@@ -2,17 +2,21 @@
 //!
 //! A change of the settings is one commit with its event. Deliveries are the relay's (`stockhold_relay`).
 
+use super::keys::{KeyUse, NEVER, idempotency_key, used};
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
 use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
-use stockhold_api::decode::{DeliveriesQuery, EventBound, Invalid, WebhookChange, WebhookReplayRequest};
+use stockhold_api::decode::{
+    CreateWebhook, DeliveriesQuery, EventBound, Invalid, WebhookChange, WebhookReplayRequest,
+};
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
+use stockhold_api::routes::RouteId;
 use stockhold_api::webhook_record::{EndpointSecret, WEBHOOKS, WebhookRecord, WebhookStatus};
 use stockhold_domain::{
-    Command, EventId, Instant, Label, Outcome, RecordChange, RecordKey, RecordKind, RecordValue, Rejection,
-    SetRecord,
+    Command, EventId, Instant, Label, Outcome, Record, RecordChange, RecordKey, RecordKind, RecordValue,
+    Rejection, Reply as Made, SetRecord,
 };
 use stockhold_relay::{DeliveryPage, WebhookCommandError};
 use stockhold_service::WebhookSecret;
@@ -28,10 +32,15 @@ impl Worker {
     pub(super) async fn create_webhook(
         &self,
         context: RequestContext<'_>,
-        change: WebhookChange,
+        request: CreateWebhook<'_>,
     ) -> HandlerResult {
         check_unrestricted(context)?;
-        if self.all_webhooks().await?.len() >= WEBHOOKS {
+        let meaning = request.meaning();
+        let key = idempotency_key(context, request.idempotency_key)?;
+        let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
+        let used = used(context, RouteId::CreateWebhook.spec().operation, key_use);
+        let is_full = self.all_webhooks().await?.len() >= WEBHOOKS;
+        if is_full && used.is_none() {
             return Err(Problem::too_many_webhooks(WEBHOOKS).into());
         }
         let now = self.clock.now();
@@ -48,15 +57,24 @@ impl Worker {
             updated_at: now.micros(),
             enabled_after: self.newest_position().await?,
         };
-        self.set_members(&mut record, change)?;
+        self.set_members(&mut record, request.settings)?;
         let id = label(&self.made_id(now).to_string())?;
-        if !self.has_set(context, &id, Some(&record), ABSENT, RecordChange::EndpointCreated).await? {
-            return Err(RequestError::wrong_answer());
+        // A command that can't take effect asks whether the request is a repeated one.
+        let expected_version = if is_full { NEVER } else { ABSENT };
+        let change = RecordChange::EndpointCreated;
+        let value = Some(stored(&record)?);
+        let command = Command::SetRecord(SetRecord { key: record_key(&id), expected_version, value, change });
+        match self.run(context, command, used).await? {
+            Outcome::Done(_) => Ok(created(&id, &record)),
+            Outcome::Replayed(Made::Record(Record { key, value: Some(value), .. })) => {
+                Ok(Reply { replayed: true, ..created(&key.id, &read(&value)?) })
+            }
+            Outcome::Refused(Rejection::RecordChanged { .. }) if is_full => {
+                Err(Problem::too_many_webhooks(WEBHOOKS).into())
+            }
+            Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
+            Outcome::Replayed(_) | Outcome::Later => Err(RequestError::wrong_answer()),
         }
-        let place = format!("/v1/webhooks/{id}");
-        let shown = reply::json(|out| encode::with_secret(out, id.as_str(), &record));
-        let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
-        Ok(Reply { status: 201, headers, ..shown })
     }
 
     /// `GET /v1/webhooks`
@@ -233,7 +251,7 @@ impl Worker {
 
     /// An endpoint and the version of its settings. Refuses an id that none has.
     async fn stored_webhook(&self, id: &Label) -> Result<(WebhookRecord, u64), RequestError> {
-        let QueryResult::Record(found) = self.find(Query::Record(key(id))).await? else {
+        let QueryResult::Record(found) = self.find(Query::Record(record_key(id))).await? else {
             return Err(RequestError::wrong_answer());
         };
         let value = found.as_ref().and_then(|record| Some((record.version, record.value.as_ref()?)));
@@ -261,10 +279,8 @@ impl Worker {
         expected_version: u64,
         change: RecordChange,
     ) -> Result<bool, RequestError> {
-        let value = record.map(|record| RecordValue::new(&record.to_bytes())).transpose();
-        let value =
-            value.map_err(|_| Invalid::new("", "names more and longer SKUs and locations than may be"))?;
-        let command = Command::SetRecord(SetRecord { key: key(id), expected_version, value, change });
+        let value = record.map(stored).transpose()?;
+        let command = Command::SetRecord(SetRecord { key: record_key(id), expected_version, value, change });
         match self.run(context, command, None).await? {
             Outcome::Done(_) => Ok(true),
             Outcome::Refused(Rejection::RecordChanged { .. }) => Ok(false),
@@ -278,7 +294,20 @@ impl Worker {
     }
 }
 
-fn key(id: &Label) -> RecordKey {
+/// The answer to the request that created an endpoint.
+fn created(id: &Label, record: &WebhookRecord) -> Reply {
+    let place = format!("/v1/webhooks/{id}");
+    let shown = reply::json(|out| encode::with_secret(out, id.as_str(), record));
+    let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
+    Reply { status: 201, headers, ..shown }
+}
+
+fn stored(record: &WebhookRecord) -> Result<RecordValue, Invalid> {
+    RecordValue::new(&record.to_bytes())
+        .map_err(|_| Invalid::new("", "names more and longer SKUs and locations than may be"))
+}
+
+fn record_key(id: &Label) -> RecordKey {
     RecordKey { kind: RecordKind::Webhook, id: id.clone() }
 }
 

@@ -84,8 +84,33 @@ fn a_hundred_endpoints_are_the_most() {
     }
     let refused = answer(&call(&server, "POST", "/v1/webhooks", &request), 409);
     assert_eq!(refused["reason"], "too_many_webhooks");
+    let mut keyed = request;
+    keyed["idempotency_key"] = json!("one more");
+    let refused = answer(&call(&server, "POST", "/v1/webhooks", &keyed), 409);
+    assert_eq!(refused["reason"], "too_many_webhooks");
     let all = answer(&call(&server, "GET", "/v1/webhooks", &Value::Null), 200);
     assert_eq!(all["data"].as_array().unwrap().len(), 100);
+}
+
+#[test]
+fn a_repeated_request_creates_one_endpoint() {
+    let server = Server::start();
+    let request =
+        json!({ "url": "https://shop.example/hook", "types": ["limit.set"], "idempotency_key": "k" });
+    let first = answer(&call(&server, "POST", "/v1/webhooks", &request), 201);
+    for _ in 0..98 {
+        create(&server, &json!({ "url": "https://shop.example/other" }));
+    }
+    let again = call(&server, "POST", "/v1/webhooks", &request);
+    assert_eq!(answer(&again, 201), first);
+    assert_eq!(again.headers["idempotent-replayed"], "true");
+    // Also when there are as many endpoints as there may be.
+    create(&server, &json!({ "url": "https://shop.example/other" }));
+    assert_eq!(answer(&call(&server, "POST", "/v1/webhooks", &request), 201), first);
+    let other =
+        json!({ "url": "https://shop.example/hook", "types": ["limit.deleted"], "idempotency_key": "k" });
+    let refused = answer(&call(&server, "POST", "/v1/webhooks", &other), 422);
+    assert_eq!(refused["reason"], "idempotency_mismatch");
 }
 
 #[test]
