@@ -11,7 +11,6 @@ use crate::limits;
 use crate::log::Log;
 use crate::start::data_dir::DirectoryLock;
 use crate::start::recover::{RecoveredStore, recover};
-use crate::threads::archiver::{self, Archiver};
 use crate::threads::checkpointer::LogCheckpointer;
 use crate::threads::committer::{Committer, deliver_answers};
 use crate::threads::housekeeper::{Housekeeper, SWEEPER_ACTOR};
@@ -19,6 +18,7 @@ use crate::threads::indexer::{Indexer, Mailbox, Message, retire_before};
 use crate::threads::lists::ListReader;
 use crate::threads::reader;
 use crate::threads::shared::{Queues, Shared};
+use crate::tools::archive::running::{self, Archiver};
 use crate::tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, Step};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -195,7 +195,7 @@ impl EmbeddedStore {
         request: &ArchiveRequest<'_>,
         archive: &mut dyn EventArchive,
     ) -> Result<ArchiveSummary, ArchiveError> {
-        self.archive_by(archiver::FILE_EVENTS, request, archive, &mut |_| ())
+        self.archive_by(running::FILE_EVENTS, request, archive, &mut |_| ())
     }
 
     pub(crate) fn archive_by(
@@ -216,7 +216,7 @@ impl EmbeddedStore {
         catch_unwind(AssertUnwindSafe(archived)).unwrap_or_else(|_| {
             tracing::error!("an archive panicked");
             self.shared.poison("an archive panicked; a restart recovers".to_owned());
-            Err(archiver::panicked())
+            Err(running::panicked())
         })
     }
 

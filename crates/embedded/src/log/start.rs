@@ -134,6 +134,12 @@ impl Log {
         Ok(trimmed)
     }
 
+    /// The number of the first row, even if it was archived.
+    #[cfg(test)]
+    pub(crate) fn first_row(&self) -> rusqlite::Result<Option<u64>> {
+        self.db.query_row("SELECT min(number) FROM batches", [], |row| row.get(0))
+    }
+
     /// Deletes at most this many of the oldest rows, up to batch `archived`, in one transaction. Returns whether there were any.
     pub(crate) fn trim_some(&self, archived: u64, rows: u64) -> rusqlite::Result<bool> {
         delete_archived(&self.db, archived, rows)

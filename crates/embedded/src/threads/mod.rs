@@ -1,6 +1,5 @@
 //! The threads of a running store, and what they share.
 
-pub(crate) mod archiver;
 pub(crate) mod backpressure;
 pub(crate) mod checkpointer;
 pub(crate) mod committer;

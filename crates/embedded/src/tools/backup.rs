@@ -64,7 +64,7 @@ pub(crate) fn backup_by(
     let mut start = log::start::read(&base_file)?;
     loop {
         let copied = copy_batches(page_bytes, from, to, &mut progress);
-        // The server may have archived what was to be copied next. What is copied already is gone on with.
+        // The server may have archived what was to be copied next. The next try continues after what is copied.
         let now = if copied.is_err() { log::start::read(&base_file)? } else { start };
         if now == start {
             return copied;

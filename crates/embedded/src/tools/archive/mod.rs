@@ -1,5 +1,5 @@
 //! Archives the oldest events of a store, and lets them and the reservations that had ended by then leave the log and the index. The
-//! store is a data directory that no server uses (`stopped`), or it is running (`threads/archiver`).
+//! store is a data directory that no server uses (`stopped`), or it is running (`running`).
 //!
 //! One file of the archive is one step (`run`), in this order:
 //!
@@ -18,7 +18,8 @@
 
 mod compare;
 mod error;
-pub(crate) mod run;
+mod run;
+pub(crate) mod running;
 mod stopped;
 
 pub(crate) use self::compare::{check_previous, compare};

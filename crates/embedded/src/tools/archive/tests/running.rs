@@ -3,6 +3,7 @@
 use super::{
     AGE, ArchiveRequest, ArchiveSummary, History, MemoryArchive, Recorder, Step, check_image, findings, image,
 };
+use crate::log::Log;
 use crate::testing::{open, submit_all};
 use crate::tools::archive::ArchiveError;
 use crate::tools::backup::backup_by;
@@ -25,7 +26,15 @@ fn archive(
     store.archive_by(25, request, archive, &mut |_| ()).unwrap()
 }
 
-/// Waits until the threads of the store have deleted what has left.
+/// Waits until the rows of the log are deleted that have left.
+fn wait_for_trim(dir: &Path) {
+    let log = Log::open_reader(&dir.join(crate::files::LOG)).unwrap();
+    while log.first_row().unwrap().is_some_and(|first| first <= log.start().head.number) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until the indexer has deleted what has left.
 fn settle(store: &EmbeddedStore) {
     while store.is_archiving() {
         std::thread::sleep(Duration::from_millis(2));
@@ -178,12 +187,7 @@ fn a_backup_that_an_archive_overtakes_is_refused_and_a_new_one_is_whole() {
         if copied == 1 {
             archive(store, &request, &mut memory);
             settle(store);
-            let log = rusqlite::Connection::open(dir.join(crate::files::LOG)).unwrap();
-            let first =
-                || log.query_row("SELECT min(number) FROM batches", [], |row| row.get::<_, u64>(0)).unwrap();
-            while first() < 3 {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            wait_for_trim(&dir);
         }
     });
     let refused = overtaken.unwrap_err().to_string();
@@ -192,6 +196,39 @@ fn a_backup_that_an_archive_overtakes_is_refused_and_a_new_one_is_whole() {
     backup_by(1, &dir, copy.path(), |_, _| ()).unwrap();
     let copied = verify(copy.path(), |_, _| ()).unwrap();
     assert_eq!((copied.findings, copied.archived), (Vec::new(), memory.events().len() as u64));
+}
+
+#[test]
+fn freed_pages_are_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(START));
+    let shop = Shop { store: open(dir.path(), &clock).unwrap(), clock, stop: AtomicBool::new(false) };
+    let (mut memory, mut maker) = (MemoryArchive::default(), Maker::new(1, ""));
+    let shirt = maker.item("shirt");
+    shop.outcome(maker.wrap(set_stock(&shirt, 1_000_000)));
+    let mut pages = Vec::new();
+    for _ in 0..10 {
+        for _ in 0..150 {
+            let Outcome::Done(Reply::Reservation(hold)) = shop.outcome(maker.wrap(reserve(&[(&shirt, 1)])))
+            else {
+                panic!("no hold")
+            };
+            shop.outcome(maker.wrap(confirm(hold.id)));
+        }
+        shop.pass(AGE / 2);
+        shop.store.archive_by(10_000, &shop.old(), &mut memory, &mut |_| ()).unwrap();
+        settle(&shop.store);
+        wait_for_trim(dir.path());
+        pages.push([crate::files::LOG, crate::files::INDEX].map(|name| {
+            let file = rusqlite::Connection::open(dir.path().join(name)).unwrap();
+            file.query_row("PRAGMA page_count", [], |row| row.get::<_, u64>(0)).unwrap()
+        }));
+    }
+    // Each round has as many events as the one before, and two rounds are younger than what leaves.
+    let most = |rounds: &[[u64; 2]]| [0, 1].map(|file| rounds.iter().map(|pages| pages[file]).max().unwrap());
+    let (early, late) = (most(&pages[3..6]), most(&pages[6..]));
+    assert!(late[0] <= early[0] + early[0] / 10 && late[1] <= early[1] + early[1] / 10, "{pages:?}");
+    assert!(memory.events().len() > 2_000);
 }
 
 /// A store that several threads use.
@@ -216,12 +253,25 @@ impl Shop {
         }
     }
 
+    /// A request for what is old now.
+    fn old(&self) -> ArchiveRequest<'static> {
+        ArchiveRequest {
+            older_than: AGE,
+            key_retention: Duration::from_hours(24),
+            now: self.clock.now(),
+            drop: true,
+            consumers: &|_| Vec::new(),
+            files: usize::MAX,
+            is_cancelled: &|| false,
+        }
+    }
+
     fn pass(&self, time: Duration) {
         let micros = i64::try_from(time.as_micros()).unwrap();
         self.clock.set(Instant::from_micros(self.clock.now().micros() + micros));
     }
 
-    /// Sells units until it is told to stop, and returns some of them later. Returns how many late returns were made, and how many sales
+    /// Sells units until `stop` is set, and returns some of them later. Returns how many late returns were made, and how many sales
     /// were unknown by then.
     fn sell(&self, seed: u64) -> [usize; 2] {
         let mut maker = Maker::new(seed, &format!("{seed}-"));
@@ -263,7 +313,7 @@ impl Shop {
         late
     }
 
-    /// Reads lists, histories and events until it is told to stop. A hold that a list has is known, unless it has left since.
+    /// Reads lists, histories and events until `stop` is set. A hold that a list has is known, unless it has left since.
     fn read(&self) -> usize {
         let (mut read, mut position) = (0, 0);
         while !self.stop.load(Ordering::Acquire) {
@@ -330,16 +380,7 @@ fn an_archive_under_load_leaves_a_store_that_adds_up() {
         for _ in 0..8 {
             shop.pass(Duration::from_hours(9));
             std::thread::sleep(Duration::from_millis(100));
-            let request = ArchiveRequest {
-                older_than: AGE,
-                key_retention: Duration::from_hours(24),
-                now: shop.clock.now(),
-                drop: true,
-                consumers: &|_| Vec::new(),
-                files: usize::MAX,
-                is_cancelled: &|| false,
-            };
-            let done = shop.store.archive_by(60, &request, &mut memory, &mut |_| ()).unwrap();
+            let done = shop.store.archive_by(60, &shop.old(), &mut memory, &mut |_| ()).unwrap();
             (dropped, gone) = (dropped + done.dropped, gone + done.reservations);
         }
         shop.stop.store(true, Ordering::Release);

@@ -4,14 +4,14 @@
 //! The reservations of a step stop changing when memory knows that they leave. The step is written once the index has everything that
 //! was decided before. Then the committer and the indexer delete what has left, after the queries that may still read it.
 
+use super::run::{ArchiveRun, ArchivedStore};
+use super::{ArchiveError, ArchiveRequest, ArchiveSummary, Step, check_age};
 use crate::engine::leaving::LeavingReservations;
 use crate::index::{Index, read_state};
 use crate::log::Log;
 use crate::log::start::LogStart;
 use crate::threads::indexer::{Mailbox, Message};
 use crate::threads::shared::Shared;
-use crate::tools::archive::run::{ArchiveRun, ArchivedStore};
-use crate::tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, Step, check_age};
 use crate::{error::OpenError, files};
 use rusqlite::Connection;
 use std::path::Path;
