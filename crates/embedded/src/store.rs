@@ -212,8 +212,8 @@ impl EmbeddedStore {
             dir: &self.dir,
             key_retention: self.key_retention,
         };
-        let archived = || archiver.archive(file_events, request, archive, reached);
-        catch_unwind(AssertUnwindSafe(archived)).unwrap_or_else(|_| {
+        let work = || archiver.archive(file_events, request, archive, reached);
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             tracing::error!("an archive panicked");
             self.shared.poison("an archive panicked; a restart recovers".to_owned());
             Err(running::panicked())

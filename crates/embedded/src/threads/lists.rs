@@ -173,17 +173,18 @@ impl ListReader {
                 let listed = listed_hold(&event, filter).filter(|_| position < before);
                 let Some(listed) = listed else { continue };
                 looked_at += 1;
-                if of_any_status.matches(listed) || later.binary_search(&creation_instant(listed)).is_ok() {
-                    if let Some(hold) = self.listed(shared, listed.id)?
-                        && filter.matches(&hold)
-                    {
-                        if page.holds.len() >= filter.limit {
-                            page.next = Some(Cursor(ended.into()));
-                            return Ok(page);
-                        }
-                        page.holds.push(hold);
-                        ended = position;
+                let may_match =
+                    of_any_status.matches(listed) || later.binary_search(&creation_instant(listed)).is_ok();
+                if may_match
+                    && let Some(hold) = self.listed(shared, listed.id)?
+                    && filter.matches(&hold)
+                {
+                    if page.holds.len() >= filter.limit {
+                        page.next = Some(Cursor(ended.into()));
+                        return Ok(page);
                     }
+                    page.holds.push(hold);
+                    ended = position;
                 }
                 if looked_at >= MAX_SCANNED_HOLDS {
                     page.next = Some(Cursor(position.into()));
