@@ -15,14 +15,14 @@ use stockhold_embedded::{ArchiveError, ArchiveRequest, ArchiveSummary, OpenError
 use stockhold_store::EventArchive;
 
 /// Archives and reports.
-pub(super) fn run(args: &ArchiveArgs, config: &Config) -> Result<(), (u8, String)> {
+pub(super) fn run(args: &ArchiveArgs, to: &Path, config: &Config) -> Result<(), (u8, String)> {
     let options = config.options().map_err(|error| (exit::USAGE, error))?;
     may_read(&config.data_dir)?;
     if let Some(noted) = stockhold_embedded::server_of(&config.data_dir) {
         let url = args.server.as_deref().map_or(noted.as_str(), |url| url.trim_end_matches('/'));
-        return running::run(args, url);
+        return running::run(args, to, url);
     }
-    let mut files = EventFiles::open(&args.to).map_err(|error| (exit::FAILED, error))?;
+    let mut files = EventFiles::open(to).map_err(|error| (exit::FAILED, error))?;
     let request = ArchiveRequest {
         older_than: args.older_than,
         key_retention: options.key_retention,
@@ -39,7 +39,7 @@ pub(super) fn run(args: &ArchiveArgs, config: &Config) -> Result<(), (u8, String
     });
     bar.finish_and_clear();
     let done = done.map_err(|error| (exit_code(&error), advice(&error)))?;
-    tell(args, &done, count_files(&args.to));
+    tell(args, to, &done, count_files(to));
     Ok(())
 }
 
@@ -119,7 +119,7 @@ fn advice(error: &ArchiveError) -> String {
     }
 }
 
-pub(super) fn tell(args: &ArchiveArgs, done: &ArchiveSummary, files: usize) {
+pub(super) fn tell(args: &ArchiveArgs, to: &Path, done: &ArchiveSummary, files: usize) {
     let ArchiveSummary { after, through, dropped, dropped_through, reservations, held_back, .. } = done;
     if args.json {
         println!(
@@ -127,7 +127,7 @@ pub(super) fn tell(args: &ArchiveArgs, done: &ArchiveSummary, files: usize) {
             serde_json::json!({
                 "after": after, "through": through, "events": through - after, "files": files,
                 "dropped_events": dropped, "dropped_through": dropped_through, "reservations": reservations,
-                "held_back_by": held_back.as_ref().map(|(name, _)| name), "to": args.to,
+                "held_back_by": held_back.as_ref().map(|(name, _)| name), "to": to,
             })
         );
         return;
@@ -138,10 +138,10 @@ pub(super) fn tell(args: &ArchiveArgs, done: &ArchiveSummary, files: usize) {
             counted(through - after, "event", "events"),
             after + 1,
             if through - after == 1 { "was" } else { "were" },
-            args.to.display()
+            to.display()
         );
     } else if held_back.is_none() {
-        println!("no other event is that old; {} has the events up to position {through}", args.to.display());
+        println!("no other event is that old; {} has the events up to position {through}", to.display());
     }
     if *dropped > 0 {
         println!(

@@ -32,9 +32,9 @@ pub(super) struct ArchiveArgs {
     /// Minimum age: 90d or 36h. It can't be less than the time that idempotency keys are kept
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Duration,
-    /// Directory for the files. It is created if it does not exist
+    /// Directory for the files. It is created if it does not exist [default: `archive.dir` of the configuration]
     #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    to: Option<PathBuf>,
     /// Let events of the embedded store leave although this sink or webhook has not got them. Repeat it for more of them
     #[arg(long, value_name = "SINK")]
     ignore_sink: Vec<String>,
@@ -66,10 +66,16 @@ fn age(text: &str) -> Result<Duration, String> {
 /// Archives and reports.
 pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
     let archived = args.place.load().map_err(|error| (exit::USAGE, error)).and_then(|config| {
+        let to = args.to.as_ref().or(config.archive.dir.as_ref()).ok_or_else(|| {
+            (
+                exit::USAGE,
+                "--to is missing, and the configuration has no archive.dir: name a directory".to_owned(),
+            )
+        })?;
         if config.store.is_embedded() {
-            embedded::run(args, &config)
+            embedded::run(args, to, &config)
         } else {
-            archive(args, &config).map(|archived| tell(args, &archived))
+            archive(args, to, &config).map(|archived| tell(args, to, &archived))
         }
     });
     match archived {
@@ -78,13 +84,13 @@ pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
     }
 }
 
-fn archive(args: &ArchiveArgs, config: &Config) -> Result<ArchiveSummary, (u8, String)> {
+fn archive(args: &ArchiveArgs, to: &Path, config: &Config) -> Result<ArchiveSummary, (u8, String)> {
     let options = sql_options(config)?;
     // What is removed from the database exists only in these files.
-    stockhold_embedded::create_dir(&args.to).map_err(|error| (exit::FAILED, error.to_string()))?;
+    stockhold_embedded::create_dir(to).map_err(|error| (exit::FAILED, error.to_string()))?;
     let bar = ProgressBar::new_spinner();
     let order = ArchiveRequest { older_than: args.older_than, drop: args.drop };
-    let mut files = ArchiveFiles { dir: args.to.clone(), first: 0, open: None };
+    let mut files = ArchiveFiles { dir: to.to_owned(), first: 0, open: None };
     let done = stockhold_sql::archive(config.store.url(), &options, order, &mut files, |done| {
         bar.set_message(format!("{} events up to position {}", done.events, done.through));
         bar.tick();
@@ -93,14 +99,14 @@ fn archive(args: &ArchiveArgs, config: &Config) -> Result<ArchiveSummary, (u8, S
     done.map_err(|error| books_failed(config, &error))
 }
 
-fn tell(args: &ArchiveArgs, archived: &ArchiveSummary) {
+fn tell(args: &ArchiveArgs, to: &Path, archived: &ArchiveSummary) {
     let ArchiveSummary { after, through, events, reservations, keys } = archived;
     if args.json {
         println!(
             "{:#}",
             serde_json::json!({
                 "after": after, "through": through, "events": events, "reservations": reservations,
-                "idempotency_keys": keys, "dropped": args.drop, "to": args.to,
+                "idempotency_keys": keys, "dropped": args.drop, "to": to,
             })
         );
         return;
@@ -114,7 +120,7 @@ fn tell(args: &ArchiveArgs, archived: &ArchiveSummary) {
         counted(*events, "event", "events"),
         after + 1,
         counted(*reservations, "reservation", "reservations"),
-        args.to.display()
+        to.display()
     );
     if args.drop {
         let keys = counted(*keys, "old idempotency key", "old idempotency keys");

@@ -7,6 +7,7 @@ use crate::server::{block_on, exit_code, explain};
 use indicatif::ProgressBar;
 use serde::Deserialize;
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::wire::Problem;
@@ -29,12 +30,12 @@ struct Report {
 }
 
 /// Asks the server until nothing is left to do, and reports.
-pub(super) fn run(args: &ArchiveArgs, url: &str) -> Result<(), (u8, String)> {
-    let to = std::path::absolute(&args.to)
-        .map_err(|error| (exit::FAILED, format!("{}: {error}", args.to.display())))?;
+pub(super) fn run(args: &ArchiveArgs, to: &Path, url: &str) -> Result<(), (u8, String)> {
+    let absolute =
+        std::path::absolute(to).map_err(|error| (exit::FAILED, format!("{}: {error}", to.display())))?;
     let body = json!({
         "older_than_hours": args.older_than.as_secs().div_ceil(3_600),
-        "to": to,
+        "to": absolute,
         "drop": args.drop,
         "ignore_sinks": args.ignore_sink,
     });
@@ -45,7 +46,7 @@ pub(super) fn run(args: &ArchiveArgs, url: &str) -> Result<(), (u8, String)> {
         ExitCode::SUCCESS
     });
     let done = outcome?;
-    tell(args, &done, count_files(&args.to));
+    tell(args, to, &done, count_files(to));
     Ok(())
 }
 
