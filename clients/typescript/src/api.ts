@@ -1170,6 +1170,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/reconciliation/{stock_master}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Forget a removed stock master
+         * @description Deletes what is stored of a stock master that is not in the configuration of this server any more, so that it keeps no event from an archive. Items keep their `stock_master`. One that is configured is refused. A caller with restrictions may not do it.
+         *
+         *     Scope: `inventory:write`.
+         */
+        delete: operations["forget_stock_master"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sinks": {
         parameters: {
             query?: never;
@@ -13468,6 +13490,51 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ReconciliationReport"];
                 };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["NotWritten"];
+        };
+    };
+    forget_stock_master: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
+                 * @example checkout-7-1
+                 */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /**
+                 * @description The caller's W3C trace context. It is stored in the events of the request. A malformed value is ignored.
+                 * @example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+                 */
+                traceparent?: components["parameters"]["TraceParent"];
+            };
+            path: {
+                /** @example old_erp */
+                stock_master: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Nothing is stored of it. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];

@@ -1,5 +1,6 @@
 //! What operators do with stock masters.
 
+use crate::lease::RENEW_INTERVAL;
 use crate::relay::Relay;
 use crate::stock_masters::{StockMasterOptions, report_name};
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub enum ReconciliationError {
     UnknownStockMaster(Vec<String>),
     /// The batch is not one that the stock master refuses.
     NotRefused,
+    /// It is configured, or an instance serves it, so it can't be forgotten.
+    InUse,
     /// It has not ended in time. It goes on.
     Timeout,
     /// The store did not answer.
@@ -90,6 +93,32 @@ impl Relay {
             Ok(())
         })
         .await
+    }
+
+    /// Deletes what is stored of a stock master that is not configured any more.
+    pub async fn forget_stock_master(&self, name: &str) -> Result<(), ReconciliationError> {
+        if self.stock_master_options().iter().any(|options| options.name == name) {
+            return Err(ReconciliationError::InUse);
+        }
+        if let Some((record, version)) = self.records.read::<StockMasterRecord>(name).await? {
+            if self.is_shared() && record.holder.is_some() {
+                // A holder that lives writes the record in this time, and the version below is not the newest one any more.
+                tokio::time::sleep(RENEW_INTERVAL + RENEW_INTERVAL / 2).await;
+            }
+            let deleted = self.records.write::<StockMasterRecord>(name, None, version, RecordChange::Silent);
+            if deleted.await?.is_none() {
+                return Err(ReconciliationError::InUse);
+            }
+        }
+        for dry_run in [false, true] {
+            let report = report_name(name, dry_run);
+            if let Some((_, version)) = self.records.read::<ReconciliationReport>(&report).await? {
+                self.records
+                    .write::<ReconciliationReport>(&report, None, version, RecordChange::Silent)
+                    .await?;
+            }
+        }
+        Ok(())
     }
 
     async fn change_stock_master(

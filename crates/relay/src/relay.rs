@@ -127,6 +127,11 @@ impl Relay {
         self.options.stock_masters.iter().map(worker).collect()
     }
 
+    /// Whether other instances may serve the same store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.options.is_shared
+    }
+
     /// The stock masters that are configured here.
     pub(crate) fn stock_master_options(&self) -> &[StockMasterOptions] {
         &self.options.stock_masters

@@ -1,6 +1,6 @@
 //! The operations on stock masters, and what their answers look like.
 
-use super::operation::Operation;
+use super::operation::{Operation, in_path};
 use super::reservations::example;
 use super::samples::written;
 use super::schema::{
@@ -21,7 +21,12 @@ const AT: i64 = 1_795_627_174_558_000;
 
 /// All of them.
 pub(super) fn operations() -> Vec<Operation> {
-    vec![list(), reconcile()]
+    let forget = Operation::of(RouteId::ForgetStockMaster).parameter(in_path(
+        "stock_master",
+        label("Its name."),
+        "old_erp",
+    ));
+    vec![list(), reconcile(), forget]
 }
 
 /// Their schemas, by name.

@@ -1,6 +1,6 @@
 //! The rows of the routes of stock masters, without their paths.
 
-use super::row::{json, required};
+use super::row::{empty, json, required};
 use super::table::PLAIN;
 use super::{Access, RequiredScope, RouteSpec, Tag};
 use stockhold_service::Scope;
@@ -30,5 +30,17 @@ pub(super) const RECONCILE: RouteSpec = RouteSpec {
     access: Access::Write,
     scope: RequiredScope::One(Scope::InventoryWrite),
     responses: &[json(200, "What was found.", "ReconciliationReport")],
+    ..PLAIN
+};
+
+pub(super) const FORGET_STOCK_MASTER: RouteSpec = RouteSpec {
+    metric: "forget_stock_master",
+    tag: Tag::Inventory,
+    summary: "Forget a removed stock master",
+    description: "Deletes what is stored of a stock master that is not in the configuration of this server any more, so that it keeps no \
+        event from an archive. Items keep their `stock_master`. One that is configured is refused. A caller with restrictions may not do it.",
+    access: Access::Write,
+    scope: RequiredScope::One(Scope::InventoryWrite),
+    responses: &[empty(204, "Nothing is stored of it.")],
     ..PLAIN
 };

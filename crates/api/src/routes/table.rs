@@ -475,6 +475,7 @@ routes! {
     ReloadGate Post "/v1/gate/reload" "reload_gate" [gate::RELOAD_GATE] {}
     GetReconciliation Get "/v1/reconciliation" "get_reconciliation" [reconciliation::GET_RECONCILIATION] {}
     Reconcile Post "/v1/reconciliation" "reconcile" [reconciliation::RECONCILE] {}
+    ForgetStockMaster Delete "/v1/reconciliation/{stock_master}" "forget_stock_master" [reconciliation::FORGET_STOCK_MASTER] {}
     ListSinks Get "/v1/sinks" "list_sinks" [sinks::LIST_SINKS] {}
     SkipEvent Post "/v1/sinks/{sink}/skip" "skip_event" [sinks::SKIP_EVENT] {}
     ReplaySink Post "/v1/sinks/{sink}/replay" "replay_sink" [sinks::REPLAY_SINK] {}

@@ -1,6 +1,7 @@
 //! `stockhold ctl reconcile`: stock masters, and comparisons with them.
 
 use super::{ApiRequest, show};
+use crate::client::encoded;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -22,6 +23,9 @@ pub(super) struct ReconcileArgs {
     /// Count a batch of decrements that the stock master refuses as booked, because you have booked it by hand
     #[arg(long, value_name = "BATCH_ID")]
     accept_batch: Option<String>,
+    /// Delete what is stored of a stock master that is not in the configuration any more
+    #[arg(long, conflicts_with_all = ["dry_run", "last", "accept_batch"])]
+    forget: bool,
 }
 
 impl ReconcileArgs {
@@ -29,6 +33,11 @@ impl ReconcileArgs {
         let Some(name) = self.name.as_ref().filter(|_| !self.last) else {
             return ApiRequest::get(RECONCILIATION.to_owned(), stock_masters);
         };
+        if self.forget {
+            let forgotten = |_: &Value| "Nothing is stored of it.\n".to_owned();
+            let path = format!("{RECONCILIATION}/{}", encoded(name));
+            return ApiRequest { method: "DELETE", ..ApiRequest::get(path, forgotten) };
+        }
         let mut body = json!({ "stock_master": name });
         match &self.accept_batch {
             Some(batch) => body["accept_batch"] = json!(batch),

@@ -37,6 +37,17 @@ impl Worker {
             }
         }
     }
+
+    /// `DELETE /v1/reconciliation/{stock_master}`
+    pub(super) async fn forget_stock_master(
+        &self,
+        context: RequestContext<'_>,
+        name: String,
+    ) -> HandlerResult {
+        check_unrestricted(context)?;
+        self.relay.forget_stock_master(&name).await.map_err(refusal)?;
+        Ok(reply::empty(204))
+    }
 }
 
 fn refusal(error: ReconciliationError) -> RequestError {
@@ -53,6 +64,11 @@ fn refusal(error: ReconciliationError) -> RequestError {
             let detail =
                 "is no batch that the stock master refuses; GET /v1/reconciliation shows it as `batch`";
             Problem::from(Invalid::new("/accept_batch", detail)).into()
+        }
+        ReconciliationError::InUse => {
+            let detail =
+                "is in the configuration of this server, or another server serves it: remove it there first";
+            Problem::from(Invalid::new("/stock_master", detail)).into()
         }
         ReconciliationError::Timeout => RequestError::from_store(&Failure::Unavailable(
             "the comparison takes longer than 60 seconds; GET /v1/reconciliation shows its report later"

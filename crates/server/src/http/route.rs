@@ -278,6 +278,14 @@ fn match_segments<'a>(
             [id, ""],
         ),
         ["v1", "customer-keys", "rewrap", "", "", ""] => (post(RouteId::RewrapCustomers), ["", ""]),
+        ["v1", "reconciliation", name, "", "", ""] if !name.is_empty() => (
+            if method == "DELETE" {
+                Ok(RouteId::ForgetStockMaster)
+            } else {
+                Err(RouteError::WrongMethod("DELETE"))
+            },
+            [name, ""],
+        ),
         ["v1", "reconciliation", "", "", "", ""] => (
             match method {
                 "GET" | "HEAD" => Ok(RouteId::GetReconciliation),

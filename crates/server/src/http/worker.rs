@@ -392,6 +392,9 @@ impl Worker {
                 Box::pin(self.reconciliation(context)).await
             }
             RouteId::Reconcile => Box::pin(self.reconcile(context, decode::reconcile(query, body)?)).await,
+            RouteId::ForgetStockMaster => {
+                Box::pin(self.forget_stock_master(context, decode::forget_stock_master(sku, query)?)).await
+            }
             RouteId::ListSinks => {
                 decode::sinks(query)?;
                 Box::pin(self.sinks(context)).await

@@ -8,7 +8,7 @@ use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
-const SCOPES: [(&str, &str); 97] = [
+const SCOPES: [(&str, &str); 98] = [
     ("PUT /v1/inventory/{sku}", "inventory:write"),
     ("GET /v1/inventory", "inventory:read"),
     ("GET /v1/inventory/{sku}", "inventory:read"),
@@ -58,6 +58,7 @@ const SCOPES: [(&str, &str); 97] = [
     ("POST /v1/archive", "keys:admin"),
     ("GET /v1/reconciliation", "inventory:read"),
     ("POST /v1/reconciliation", "inventory:write"),
+    ("DELETE /v1/reconciliation/{stock_master}", "inventory:write"),
     ("GET /v1/sinks", "events:read"),
     ("POST /v1/sinks/{sink}/skip", "webhooks:admin"),
     ("POST /v1/sinks/{sink}/replay", "webhooks:admin"),
@@ -117,6 +118,7 @@ fn call(spec: &RouteSpec) -> Call {
         .replace("{unit_id}", "nothing")
         .replace("{pool}", "nothing")
         .replace("{sink}", "nothing")
+        .replace("{stock_master}", "nothing")
         .replace("{webhook_id}", "nothing")
         .replace("{delivery_id}", "nothing")
         .replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")

@@ -142,6 +142,12 @@ fn sales_are_pushed_and_figures_are_pulled() {
     let text = crate::ctl::done(&server, &["reconcile", "--last"]);
     assert!(text.contains("erp (json)") && text.contains("3 figures"), "{text}");
     assert!(!server.log().contains(TOKEN));
+    crate::ctl::refused(&server, &["reconcile", "erp", "--forget"], &["/stock_master", "configuration"]);
+    drop(server);
+    let server = Server::on(dir.path(), "data");
+    assert_eq!(shown(&server)["stock_master"], "erp", "it is still known");
+    crate::ctl::done(&server, &["reconcile", "erp", "--forget"]);
+    assert!(crate::ctl::done(&server, &["reconcile", "--last"]).contains("There are no stock masters"));
 }
 
 #[test]
@@ -211,6 +217,7 @@ fn settings_that_can_t_be_are_refused_at_the_start() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("stock_masters.erp.kind: \"sap\" is no kind") && !said.contains(TOKEN), "{said}");
     let server = Server::start();
+    crate::ctl::done(&server, &["reconcile", "nobody", "--forget"]);
     crate::ctl::refused(&server, &["reconcile", "erp"], &["/stock_master", "[stock_masters.NAME]"]);
     assert!(crate::ctl::done(&server, &["reconcile", "--last"]).contains("There are no stock masters"));
 }
