@@ -147,8 +147,8 @@ pub(crate) struct PostgresConnection {
     pub(super) begun: bool,
     /// Where the tables are.
     pub(super) layout: Layout,
-    /// What follows the BEGIN of a batch.
-    pub(super) begin_batch: String,
+    /// What a batch sets at the workers. Empty on one server.
+    pub(super) settings_of_batch: String,
 }
 
 impl PostgresConnection {
@@ -183,12 +183,12 @@ impl PostgresConnection {
         let layout = citus::ready(&client, has_citus).await?;
         let prepared = Box::pin(Statements::prepare(&client, &target.clock, layout)).await;
         let statements = prepared.map_err(|error| open_error(&error))?;
-        let begin_batch = match layout {
+        let settings_of_batch = match layout {
             Layout::OneServer => String::new(),
-            Layout::Citus => citus::begin_batch(millis(options.lock_timeout.unwrap_or(LOCK_TIMEOUT))),
+            Layout::Citus => citus::settings_of_batch(millis(options.lock_timeout.unwrap_or(LOCK_TIMEOUT))),
         };
         let limits = Arc::clone(&target.limits);
-        Ok(Self { client, statements, driver, limits, begun: false, layout, begin_batch })
+        Ok(Self { client, statements, driver, limits, begun: false, layout, settings_of_batch })
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.

@@ -1,6 +1,6 @@
 //! Reading state, with locks and without.
 
-use super::citus::Layout;
+use super::citus::{self, Layout};
 use super::connect::PostgresConnection;
 use super::limits::{self, CounterArrays};
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays, RecordArrays};
@@ -113,8 +113,14 @@ impl PostgresConnection {
         if begun || self.layout == Layout::OneServer {
             return Ok(self.client.batch_execute(statement).await?);
         }
-        let (begin, locks) = statement.split_at(BEGIN.len());
-        Ok(self.client.batch_execute(&format!("{begin}{}{locks}", self.begin_batch)).await?)
+        let client = &self.client;
+        let (_, settings, _) = tokio::try_join!(
+            biased;
+            client.batch_execute(statement),
+            client.batch_execute(&self.settings_of_batch),
+            client.batch_execute(citus::UNDER_WAY),
+        )?;
+        Ok(settings)
     }
 
     /// Locks those of the items, the reservations, the counters and the named units that nobody else has locked.

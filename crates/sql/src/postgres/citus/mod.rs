@@ -32,10 +32,14 @@ pub(super) enum Layout {
 /// crashed before its own commit would have half of the transaction.
 pub(super) const WRITE_LOCALLY: &str = "DELETE FROM stockhold.two_phase";
 
-/// Sent with the begin of a batch. The first setting reaches the workers too: without it a lock there would be waited for without a
-/// limit. The lock of `feed` says that the batch is under way: who numbers events waits for those that have drawn a serial.
-pub(super) fn begin_batch(lock_timeout: u128) -> String {
-    format!("; SET LOCAL lock_timeout = {lock_timeout}; LOCK TABLE stockhold.feed IN ROW SHARE MODE")
+/// Says that a batch is under way: who numbers events waits for those that may have drawn a serial. The lock is had until the commit
+/// has been answered by all workers.
+pub(super) const UNDER_WAY: &str = "LOCK TABLE stockhold.feed IN ROW SHARE MODE";
+
+/// Limits how long a batch waits for a lock at a worker. Sent in a message of its own, since Citus sends all of the message to the
+/// workers.
+pub(super) fn settings_of_batch(lock_timeout: u128) -> String {
+    format!("SET LOCAL lock_timeout = {lock_timeout}")
 }
 
 /// What sessions are set to besides what they are set to on one server.

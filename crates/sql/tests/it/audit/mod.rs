@@ -1,9 +1,9 @@
 //! The books of a database, whatever its dialect: recounted, and made shorter.
 
-mod archive;
-mod pools;
-mod transfer;
-mod verify;
+pub(crate) mod archive;
+pub(crate) mod pools;
+pub(crate) mod transfer;
+pub(crate) mod verify;
 
 use crate::fixture::{Desk, run, stock};
 use crate::shared::proxy::Proxy;

@@ -2,14 +2,14 @@
 
 pub(crate) mod proxy;
 
-mod conformance;
+pub(crate) mod conformance;
 pub(crate) mod cuts;
-mod faults;
-mod instances;
-mod late_arrivals;
-mod limits;
-mod pools;
-mod sweeper;
+pub(crate) mod faults;
+pub(crate) mod instances;
+pub(crate) mod late_arrivals;
+pub(crate) mod limits;
+pub(crate) mod pools;
+pub(crate) mod sweeper;
 mod traffic;
 
 use crate::audit::{Shop, for_every_dialect};
