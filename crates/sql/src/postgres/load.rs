@@ -3,6 +3,7 @@
 use super::citus::{self, Layout};
 use super::connect::PostgresConnection;
 use super::limits::{self, CounterArrays};
+use super::params::in_order;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays, RecordArrays};
 use super::units;
 use crate::engine::{
@@ -114,13 +115,16 @@ impl PostgresConnection {
             return Ok(self.client.batch_execute(statement).await?);
         }
         let client = &self.client;
-        let (_, settings, _) = tokio::try_join!(
+        let buckets = citus::locked_buckets(lock_set);
+        let keep = |bucket| async move { client.execute(&self.statements.keep_shard, &[bucket]).await };
+        tokio::try_join!(
             biased;
             client.batch_execute(statement),
             client.batch_execute(&self.settings_of_batch),
             client.batch_execute(citus::UNDER_WAY),
+            in_order(buckets.iter().map(keep).collect()),
         )?;
-        Ok(settings)
+        Ok(())
     }
 
     /// Locks those of the items, the reservations, the counters and the named units that nobody else has locked.

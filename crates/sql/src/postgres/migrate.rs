@@ -4,8 +4,8 @@
 use super::citus;
 use super::connect::{PostgresTarget, ready};
 use super::errors::open_error;
-use crate::MigrationResult;
 use crate::engine::{OpenError, Options};
+use crate::{DistributionResult, MigrationResult};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
@@ -27,19 +27,19 @@ pub(super) async fn alone(target: &PostgresTarget, options: &Options) -> Result<
     migrate(&client).await
 }
 
-/// Migrates, and spreads the tables over the workers of a Citus cluster. Returns whether they were spread: they may be already.
+/// Migrates, and spreads the tables over the workers of a Citus cluster.
 pub(super) async fn distribute(
     target: &PostgresTarget,
     options: &Options,
     shards: u32,
-) -> Result<bool, OpenError> {
+) -> Result<DistributionResult, OpenError> {
     let (client, _driver) = target.connect().await?;
     let has_citus = ready(&client, options).await?;
     unhurried(&client).await?;
     // What cannot be distributed gets no schema either.
     citus::check(&client, has_citus, shards).await?;
-    migrate(&client).await?;
-    citus::distribute(&client, shards).await
+    let migration = migrate(&client).await?;
+    Ok(DistributionResult { migration, is_new: citus::distribute(&client, shards).await? })
 }
 
 async fn unhurried(client: &Client) -> Result<(), OpenError> {

@@ -42,8 +42,8 @@ pub(crate) use replica::open_with_replica;
 pub use migrate::SCHEMA_VERSION;
 pub use plans::{ExpectedPlan, PLANS};
 
-use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
+use crate::{DistributionResult, MigrationResult};
 use connect::{PostgresConnection, PostgresTarget};
 
 /// Opens a store over PostgreSQL: connects and brings the schema up to date. Blocks until that is done.
@@ -59,8 +59,8 @@ pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError
 }
 
 /// Brings the schema up to date and spreads the tables over the workers of a Citus cluster, with so many shards. Blocks until that is
-/// done. Returns whether they were spread: they may be already.
-pub fn distribute(url: &str, options: Options, shards: u32) -> Result<bool, OpenError> {
+/// done.
+pub fn distribute(url: &str, options: Options, shards: u32) -> Result<DistributionResult, OpenError> {
     let target = PostgresTarget::new(url, &options)?;
     apart(async move { migrate::distribute(&target, &options, shards).await })
 }

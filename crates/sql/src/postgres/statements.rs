@@ -212,6 +212,7 @@ pub(super) const RECORD_PAGE: &str = "
 const _: () = assert!(UNIT_HISTORY_BYTES == 503 + 9);
 
 statements! {
+    keep_shard: citus::KEEP_SHARD;
     lock_items: LOCK_ITEMS;
     lock_free_items: LOCK_FREE_ITEMS;
     lock_holds: LOCK_HOLDS;

@@ -262,8 +262,7 @@ impl<'a> HoldRows<'a> {
 
     /// What never changes only where a row is made. `entry` is what the histories get.
     fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Params<'b> {
-        let mut params: Params<'_> =
-            vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at];
+        let mut params: Params<'_> = vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at];
         if whole {
             params.push(&self.owners);
             params.push(&self.skus);

@@ -91,7 +91,8 @@ impl Cluster {
     /// Removes a database, which would keep a process of Citus busy. One that cannot be removed stays until the cluster ends.
     pub(crate) fn remove(&self, name: &str) {
         for node in &self.nodes {
-            let _ = Session::open(&node.url("postgres")).try_run(&format!("DROP DATABASE {name} WITH (FORCE)"));
+            let _ =
+                Session::open(&node.url("postgres")).try_run(&format!("DROP DATABASE {name} WITH (FORCE)"));
         }
     }
 }

@@ -78,8 +78,17 @@ impl Server {
         std::fs::write(data.join("standby.signal"), "").expect("that it follows");
         let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
         let (binaries, settings) = (binaries(), Vec::new());
-        let standby =
-            Self { postgres, directory, account, port: None, databases, unused, syncs: true, binaries, settings };
+        let standby = Self {
+            postgres,
+            directory,
+            account,
+            port: None,
+            databases,
+            unused,
+            syncs: true,
+            binaries,
+            settings,
+        };
         standby.run();
         standby
     }

@@ -32,6 +32,7 @@ const STILL_UNDER_WAY: &str = "
         SELECT FROM pg_locks WHERE locktype = 'relation' AND relation = 'stockhold.feed'::regclass
           AND mode = 'RowShareLock' AND virtualtransaction = ANY ($1::text[])
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+const RECOVER: &str = "SELECT recover_prepared_transactions()";
 const LOCK_SEQUENCER: &str = "SELECT position, serial FROM stockhold.sequencer FOR UPDATE";
 // Every event has no position in its own row: that condition makes the index over serials fit.
 const UNNUMBERED: &str = "
@@ -63,6 +64,7 @@ impl PostgresConnection {
             return position(row.try_get("position")?);
         }
         self.wait_for_batches().await?;
+        self.recover_in_doubt().await?;
         loop {
             self.client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
             let done = self.number_some(drawn).await;
@@ -87,13 +89,26 @@ impl PostgresConnection {
         Ok(())
     }
 
+    /// Ends the transactions that a lost worker or coordinator has left prepared. A batch of which a part is prepared is not seen there,
+    /// and a later one of the same item could be numbered before it.
+    async fn recover_in_doubt(&self) -> Result<(), DbError> {
+        self.clear_warnings();
+        self.client.query_one(RECOVER, &[]).await?;
+        if self.was_warned() {
+            let why = "Citus could not end the transactions that a lost node has left";
+            return Err(DbError::ConnectionLost(why.to_owned()));
+        }
+        Ok(())
+    }
+
     /// The newest position, and how many batches were numbered.
     async fn number_some(&self, drawn: i64) -> Result<(i64, usize), DbError> {
         let row = self.client.query_one(LOCK_SEQUENCER, &[]).await?;
         let (mut newest, numbered): (i64, i64) = (row.try_get("position")?, row.try_get("serial")?);
         let most = rows::rows(NUMBERED_AT_ONCE);
         let found = self.client.query(UNNUMBERED, &[&numbered, &drawn, &most]).await?;
-        let (mut positions, mut buckets, mut serials, mut counts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut positions, mut buckets, mut serials, mut counts) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for row in &found {
             let count: i64 = row.try_get("count")?;
             newest += count;

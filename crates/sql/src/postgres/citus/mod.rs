@@ -16,7 +16,10 @@ pub(super) use distribute::{check, distribute};
 pub(super) use statements::{for_one_bucket, text_of};
 
 use super::errors::open_error;
-use crate::engine::{Changes, OpenError};
+use super::rows::column;
+use crate::engine::{Changes, LockSet, OpenError};
+use std::collections::BTreeSet;
+use stockhold_domain::bucket_of;
 use tokio_postgres::Client;
 
 /// Where the tables are.
@@ -36,6 +39,17 @@ pub(super) const WRITE_LOCALLY: &str = "DELETE FROM stockhold.two_phase";
 /// has been answered by all workers.
 pub(super) const UNDER_WAY: &str = "LOCK TABLE stockhold.feed IN ROW SHARE MODE";
 
+/// Keeps the shard of a bucket where it is until the batch ends: a location is never empty, so no row is deleted. A lock of a row does
+/// not stop Citus from copying its shard to another worker, or to a shard of its own. The batch would decide over a row that it has
+/// locked in the old shard, and write to the new one, whose row another batch has locked. Every write stops Citus.
+pub(super) const KEEP_SHARD: &str = "DELETE FROM stockhold.items WHERE bucket = $1 AND location = ''";
+
+/// The buckets of the rows that a batch locks, in their order.
+pub(super) fn locked_buckets(lock_set: &LockSet) -> BTreeSet<i16> {
+    let items = lock_set.all_items().chain(lock_set.units.keys()).map(|key| column(bucket_of(key)));
+    items.chain(lock_set.holds.iter().map(|id| column(id.bucket()))).collect()
+}
+
 /// Limits how long a batch waits for a lock at a worker. Sent in a message of its own, since Citus sends all of the message to the
 /// workers.
 pub(super) fn settings_of_batch(lock_timeout: u128) -> String {
@@ -48,8 +62,12 @@ const SETTINGS: &str = "
     SET citus.multi_shard_modify_mode = 'sequential'; RESET enable_seqscan; RESET enable_hashjoin;
     RESET enable_mergejoin";
 
+/// Whether any table is spread, whether it was done by this program, and whether this user may do what is needed.
 const LOOK: &str = "
-    SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('stockhold.events'))";
+    SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
+        WHERE c.relnamespace = to_regnamespace('stockhold')),
+    to_regclass('stockhold.feed') IS NOT NULL,
+    has_function_privilege('recover_prepared_transactions()', 'EXECUTE')";
 const LOCAL_GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
 
 /// Refuses a worker: the tables of the coordinator are not there.
@@ -67,8 +85,19 @@ pub(super) async fn ready(client: &Client, has_citus: bool) -> Result<Layout, Op
         return Ok(Layout::OneServer);
     }
     let failed = |error| open_error(&error);
-    if !client.query_one(LOOK, &[]).await.map_err(failed)?.get::<_, bool>(0) {
-        return Ok(Layout::OneServer);
+    let row = client.query_one(LOOK, &[]).await.map_err(failed)?;
+    let why = match (row.get(0), row.get(1), row.get(2)) {
+        (false, _, _) => return Ok(Layout::OneServer),
+        (true, true, true) => None,
+        (true, false, _) => {
+            Some("its tables were spread by other statements than those of `stockhold migrate --distribute`")
+        }
+        (true, true, false) => Some(
+            "GRANT EXECUTE ON FUNCTION recover_prepared_transactions to this user: it ends what a lost worker left open",
+        ),
+    };
+    if let Some(why) = why {
+        return Err(OpenError::Unfit(why.to_owned()));
     }
     client.batch_execute(SETTINGS).await.map_err(failed)?;
     Ok(Layout::Citus)

@@ -41,8 +41,7 @@ mod tests {
     #[test]
     fn the_bucket_becomes_a_constant() {
         let text = "SELECT FROM unnest($1::smallint[]) AS o (bucket) JOIN t ON t.bucket = o.bucket AND t.b = moo.bucket";
-        let expected =
-            "SELECT FROM unnest($1::smallint[]) AS o (bucket) JOIN t ON t.bucket = ($1)[1] AND t.b = moo.bucket";
+        let expected = "SELECT FROM unnest($1::smallint[]) AS o (bucket) JOIN t ON t.bucket = ($1)[1] AND t.b = moo.bucket";
         assert_eq!(for_one_bucket(text), expected);
         let text = "INSERT INTO t VALUES (unnest($1::smallint[]), unnest($2::text[]))";
         assert_eq!(for_one_bucket(text), "INSERT INTO t VALUES (($1::smallint[])[1], unnest($2::text[]))");

@@ -1,6 +1,9 @@
 //! PostgreSQL with Citus: a coordinator and two workers, the tables spread over the workers. What every dialect is tested with runs
 //! here too, except what is about one server.
 
+mod nodes;
+mod start;
+
 use crate::audit::Shop;
 use crate::fixture::Bench as Single;
 use crate::shared::proxy::Proxy;
@@ -28,12 +31,16 @@ impl Bench {
     }
 
     fn on(cluster: &Arc<Cluster>) -> Self {
-        let name = cluster.database();
+        Self::in_database(cluster, cluster.database())
+    }
+
+    fn in_database(cluster: &Arc<Cluster>, name: String) -> Self {
         let url = cluster.coordinator().url(&name);
         let mut session = Session::open(&url);
         session.run("CREATE TABLE public.test_clock (micros bigint)");
         session.run(&format!("INSERT INTO public.test_clock VALUES ({})", START.micros()));
-        assert_eq!(postgres::distribute(&url, Single::options(), SHARDS), Ok(true));
+        let spread = postgres::distribute(&url, Single::options(), SHARDS).expect("the tables are spread");
+        assert!(spread.is_new);
         Self { cluster: Arc::clone(cluster), name, session }
     }
 }
@@ -122,7 +129,8 @@ impl Shop for Bench {
     }
 
     fn deadlocks(&mut self) -> u64 {
-        let counted = "SELECT coalesce(sum(deadlocks), 0) FROM pg_stat_database WHERE datname = current_database()";
+        let counted =
+            "SELECT coalesce(sum(deadlocks), 0) FROM pg_stat_database WHERE datname = current_database()";
         self.session.text(counted).parse().unwrap()
     }
 
@@ -209,6 +217,23 @@ on_citus! {
         a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting
         a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet
         a_crowd_is_reclaimed_while_others_reserve_the_same_items;
+    shared::traffic:
+        half_an_hour_at_two_instances;
+    unit_items::races:
+        two_units_and_a_thousand_buyers
+        overlapping_names_in_opposite_orders
+        who_loses_the_best_finds_the_next_best
+        any_and_the_best_at_once
+        units_that_fall_due_in_the_middle
+        baskets_of_both_kinds_in_opposite_orders
+        safety_stock_is_kept_at_two_instances
+        whatever_callers_do_adds_up;
+    unit_items::audit:
+        sold_units_outlive_the_archive
+        a_hall_is_taken_over;
+    unit_items::histories:
+        a_history_takes_no_more_room_than_it_shows
+        events_that_were_archived_are_left_out;
     audit::verify:
         whatever_callers_did_adds_up;
     audit::archive:
