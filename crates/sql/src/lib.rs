@@ -148,8 +148,10 @@ pub fn archive(
     sink: &mut (dyn ArchiveSink + Send),
     mut progress: impl FnMut(ArchiveSummary) + Send,
 ) -> Result<ArchiveSummary, AuditError> {
-    with_audit_session!(url, options, |session| run_archive(session, options, order, sink, &mut progress)
-        .await)
+    with_audit_session!(url, options, |session| {
+        // Boxed, because an archive has a large future.
+        Box::pin(run_archive(session, options, order, sink, &mut progress)).await
+    })
 }
 
 /// Creates the schema of the database that an address names and imports another store: every event with its position, and the keys

@@ -116,13 +116,14 @@ impl PostgresConnection {
         }
         let client = &self.client;
         let buckets = citus::locked_buckets(lock_set);
-        let keep = |bucket| async move { client.execute(&self.statements.keep_shard, &[bucket]).await };
+        let keep_shard = &self.statements.keep_shard;
+        let keep = |bucket: i16| async move { client.execute(keep_shard, &[&bucket]).await };
         tokio::try_join!(
             biased;
             client.batch_execute(statement),
             client.batch_execute(&self.settings_of_batch),
             client.batch_execute(citus::UNDER_WAY),
-            in_order(buckets.iter().map(keep).collect()),
+            in_order(buckets.into_iter().map(keep).collect()),
         )?;
         Ok(())
     }
