@@ -11,7 +11,7 @@ use crate::support::Session;
 use crate::support::citus::{Cluster, SHARDS};
 use crate::wire::PostgresWire;
 use std::sync::Arc;
-use stockhold_domain::{Instant, ReservationId};
+use stockhold_domain::{Instant, ItemKey, ReservationId, bucket_of};
 use stockhold_sql::Options;
 use stockhold_sql::postgres;
 use stockhold_store::Store;
@@ -132,6 +132,11 @@ impl Shop for Bench {
         let counted =
             "SELECT coalesce(sum(deadlocks), 0) FROM pg_stat_database WHERE datname = current_database()";
         self.session.text(counted).parse().unwrap()
+    }
+
+    /// Citus locks rows of one bucket only.
+    fn place_of(item: &ItemKey) -> String {
+        format!("bucket = {} AND ", bucket_of(item))
     }
 
     /// Figures of items against the rows that they sum up.

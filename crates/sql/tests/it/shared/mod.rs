@@ -14,7 +14,7 @@ pub(crate) mod traffic;
 
 use crate::audit::{Shop, for_every_dialect};
 use std::sync::Arc;
-use stockhold_domain::{Instant, ItemKey, bucket_of};
+use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::Options;
 use stockhold_store::Store;
 use stockhold_store::conformance::START;
@@ -96,9 +96,9 @@ pub(crate) fn open<S: Shop>(shop: &S, options: Options) -> Arc<dyn Store> {
 /// Somebody who holds an item's row, as another instance does while it commits, until they commit.
 fn lock<S: Shop>(shop: &S, item: &ItemKey) -> Box<dyn FnMut(&str)> {
     let mut holder = shop.somebody();
-    let (bucket, location, sku) = (bucket_of(item), item.location(), item.sku());
+    let (place, location, sku) = (S::place_of(item), item.location(), item.sku());
     holder(&format!(
-        "BEGIN; SELECT 1 FROM {{t}}items WHERE bucket = {bucket} AND location = '{location}' AND sku = '{sku}' FOR UPDATE"
+        "BEGIN; SELECT 1 FROM {{t}}items WHERE {place}location = '{location}' AND sku = '{sku}' FOR UPDATE"
     ));
     holder
 }
