@@ -17,7 +17,7 @@ use tokio_postgres::Row;
 /// Most batches that are numbered at once.
 const NUMBERED_AT_ONCE: usize = 8_192;
 /// How often is looked whether a batch has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const BATCH_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The newest position, the serial up to which all is numbered, and the largest serial that may have been drawn.
 const LOOK: &str = "
@@ -84,7 +84,7 @@ impl PostgresConnection {
             return Ok(());
         }
         while self.client.query_one(STILL_UNDER_WAY, &[&batches]).await?.try_get::<_, bool>(0)? {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(BATCH_POLL_INTERVAL).await;
         }
         Ok(())
     }
