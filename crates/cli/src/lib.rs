@@ -158,8 +158,11 @@ enum Command {
     /// server's user SELECT, INSERT, UPDATE and DELETE. Several instances that start at once wait for each other. A newer schema is not
     /// changed.
     ///
+    /// With --distribute it also spreads the tables over the workers of a Citus cluster (docs/operating.md). Stop the servers before.
+    ///
     /// Try it:
     ///   STOCKHOLD_STORE=postgres://owner:secret@db/shop stockhold migrate
+    ///   STOCKHOLD_STORE=postgres://owner:secret@coordinator/shop stockhold migrate --distribute --shards 8
     ///
     /// Exit codes: 0 the schema is up to date, 1 it could not be created, 2 invalid configuration, 3 the schema is newer than this
     /// version knows.

@@ -11,6 +11,12 @@ use stockhold_sql::MigrationResult;
 pub(super) struct MigrateArgs {
     #[command(flatten)]
     place: StorePlace,
+    /// Spread the tables over the workers of a Citus cluster, if they are not spread yet
+    #[arg(long)]
+    distribute: bool,
+    /// Number of shards; about four for each worker
+    #[arg(long, value_name = "N", requires = "distribute", default_value_t = 8)]
+    shards: u32,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -19,15 +25,24 @@ pub(super) struct MigrateArgs {
 /// Migrates and reports what it did.
 pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     match migrate(args) {
-        Ok(MigrationResult { from, to }) if args.json => {
-            println!("{:#}", serde_json::json!({ "from": from, "to": to }));
+        Ok((MigrationResult { from, to }, distributed)) if args.json => {
+            let mut said = serde_json::json!({ "from": from, "to": to });
+            if let (Some(distributed), Some(said)) = (distributed, said.as_object_mut()) {
+                said.insert("distributed".to_owned(), distributed.into());
+            }
+            println!("{said:#}");
             ExitCode::from(exit::DONE)
         }
-        Ok(MigrationResult { from, to }) => {
+        Ok((MigrationResult { from, to }, distributed)) => {
             match from {
                 0 => println!("the schema is created: version {to}"),
                 same if same == to => println!("the schema is up to date: version {to}"),
                 older => println!("the schema was version {older} and is version {to} now"),
+            }
+            match distributed {
+                Some(true) => println!("the tables are spread over the workers: {} shards", args.shards),
+                Some(false) => println!("the tables were spread over the workers before: nothing is changed"),
+                None => {}
             }
             ExitCode::from(exit::DONE)
         }
@@ -35,12 +50,18 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     }
 }
 
-fn migrate(args: &MigrateArgs) -> Result<MigrationResult, (u8, String)> {
+/// What it did, and whether it spread the tables, if it was to.
+fn migrate(args: &MigrateArgs) -> Result<(MigrationResult, Option<bool>), (u8, String)> {
     let config = args.place.load().map_err(|error| (exit::USAGE, error))?;
     if config.store.is_embedded() {
         let why = "the embedded store has no schema to migrate: give a database with --store";
         return Err((exit::USAGE, why.to_owned()));
     }
     let options = sql_options(&config)?;
-    stockhold_sql::migrate(config.store.url(), options).map_err(|error| not_opened(&config, &error))
+    let failed = |error: stockhold_sql::OpenError| not_opened(&config, &error);
+    if args.distribute {
+        let done = stockhold_sql::distribute(config.store.url(), options, args.shards).map_err(failed)?;
+        return Ok((done.migration, Some(done.is_new)));
+    }
+    Ok((stockhold_sql::migrate(config.store.url(), options).map_err(failed)?, None))
 }

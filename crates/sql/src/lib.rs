@@ -81,6 +81,26 @@ pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError
     }
 }
 
+/// Brings the schema of the PostgreSQL that an address names up to date and spreads the tables over the workers of its Citus cluster,
+/// with so many shards. Stop the servers before. Blocks until that is done.
+pub fn distribute(url: &str, options: Options, shards: u32) -> Result<DistributionResult, OpenError> {
+    match kind(url)? {
+        Kind::Postgres => postgres::distribute(url, options, shards),
+        Kind::Mysql => {
+            Err(OpenError::Unfit("only PostgreSQL with Citus can distribute the tables".to_owned()))
+        }
+    }
+}
+
+/// The result of spreading the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistributionResult {
+    /// The migration before.
+    pub migration: MigrationResult,
+    /// Whether the tables were spread. They may be already, by whatever number of shards.
+    pub is_new: bool,
+}
+
 /// The result of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationResult {
@@ -128,8 +148,10 @@ pub fn archive(
     sink: &mut (dyn ArchiveSink + Send),
     mut progress: impl FnMut(ArchiveSummary) + Send,
 ) -> Result<ArchiveSummary, AuditError> {
-    with_audit_session!(url, options, |session| run_archive(session, options, order, sink, &mut progress)
-        .await)
+    with_audit_session!(url, options, |session| {
+        // Boxed, because an archive has a large future.
+        Box::pin(run_archive(session, options, order, sink, &mut progress)).await
+    })
 }
 
 /// Creates the schema of the database that an address names and imports another store: every event with its position, and the keys

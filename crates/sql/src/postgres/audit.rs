@@ -1,7 +1,9 @@
 //! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
 
+use super::citus::{Layout, WRITE_LOCALLY};
 use super::connect::PostgresConnection;
 use super::limits::{self, CountedHoldRows, CounterArrays};
+use super::params::Params;
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, LimitRow,
@@ -17,34 +19,29 @@ use stockhold_domain::{
     bucket_of,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// A page may take long on a machine that has to read it from its disk.
 const BEGIN: &str = "SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-type Param<'a> = &'a (dyn ToSql + Sync);
-
 impl PostgresConnection {
-    async fn rows_of(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DbError> {
-        Ok(self.client.query(text, params).await?)
-    }
-
     async fn only(&self, text: &str) -> Result<Row, DbError> {
         Ok(self.client.query_one(text, &[]).await?)
     }
 
     /// Runs a write; another number of rows than it was given is an alarm.
-    async fn exactly(&self, count: usize, text: &str, params: &[Param<'_>]) -> Result<(), DbError> {
-        let done = self.client.execute(text, params).await?;
-        if usize::try_from(done) == Ok(count) {
-            return Ok(());
-        }
-        Err(DbError::InvariantViolated(format!(
-            "{done} rows were changed, and it should have been {count}: {text}"
-        )))
+    async fn exactly(&self, count: usize, text: &str, params: Params<'_>) -> Result<(), DbError> {
+        are_exactly(count, self.execute_text(text, params).await?, text)
     }
+}
+
+fn are_exactly(count: usize, done: u64, what: &str) -> Result<(), DbError> {
+    if usize::try_from(done) == Ok(count) {
+        return Ok(());
+    }
+    let found = format!("{done} rows were changed, and it should have been {count}: {what}");
+    Err(DbError::InvariantViolated(found))
 }
 
 impl AuditSession for PostgresConnection {
@@ -72,15 +69,16 @@ impl AuditSession for PostgresConnection {
         let text =
             "SELECT sold, pool_sales, body FROM stockhold.archived_items WHERE (bucket, location, sku) > ($1, $2, $3)
              ORDER BY bucket, location, sku LIMIT $4";
-        let found = self.rows_of(text, &[&bucket, &location, &sku, &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&bucket, &location, &sku, &rows::rows(limit)]).await?;
         found.iter().map(balance).collect()
     }
 
     async fn balances_of(&mut self, items: &[ItemKey]) -> Result<Vec<ItemBalance>, DbError> {
         let items = ItemArrays::new(items.iter());
         let text = "SELECT a.sold, a.pool_sales, a.body FROM unnest($1::smallint[], $2::text[], $3::text[]) AS want (bucket, location, sku)
-             JOIN stockhold.archived_items a USING (bucket, location, sku)";
-        let found = self.rows_of(text, &items.params()).await?;
+             JOIN stockhold.archived_items a
+                ON a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku";
+        let found = self.rows_of(text, items.params()).await?;
         found.iter().map(balance).collect()
     }
 
@@ -88,7 +86,7 @@ impl AuditSession for PostgresConnection {
         let mut both = [Vec::new(), Vec::new()];
         let tables = ["stockhold.archived_pauses", "stockhold.pauses"];
         for (pauses, table) in both.iter_mut().zip(tables) {
-            for row in self.rows_of(&format!("SELECT location, paused FROM {table}"), &[]).await? {
+            for row in self.rows_of(&format!("SELECT location, paused FROM {table}"), vec![]).await? {
                 pauses.push((row.try_get(0)?, row.try_get(1)?));
             }
         }
@@ -96,26 +94,35 @@ impl AuditSession for PostgresConnection {
     }
 
     async fn numbered(&mut self, after: u64, limit: usize) -> Result<Vec<BatchRow>, DbError> {
+        if self.layout == Layout::Citus {
+            return self.numbered_batches(stored(after)?, limit).await;
+        }
         let text = "SELECT serial, count, last_position, body FROM stockhold.events WHERE last_position > $1
              ORDER BY last_position LIMIT $2";
-        let found = self.rows_of(text, &[&stored(after)?, &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&stored(after)?, &rows::rows(limit)]).await?;
         found.iter().map(batch_row).collect()
     }
 
     async fn unnumbered(&mut self, after: u64, limit: usize) -> Result<Vec<BatchRow>, DbError> {
+        if self.layout == Layout::Citus {
+            return self.unnumbered_batches(stored(after)?, limit).await;
+        }
         let text = "SELECT serial, count, last_position, body FROM stockhold.events
              WHERE last_position IS NULL AND serial > $1 ORDER BY serial LIMIT $2";
-        let found = self.rows_of(text, &[&stored(after)?, &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&stored(after)?, &rows::rows(limit)]).await?;
         found.iter().map(batch_row).collect()
     }
 
     async fn batch_rows(&mut self, serials: &[u64]) -> Result<Vec<BatchRow>, DbError> {
+        if self.layout == Layout::Citus {
+            return self.batches_of(serials).await;
+        }
         let buckets: Vec<i16> = serials.iter().map(|serial| column(event_bucket(*serial))).collect();
         let wanted = serials.iter().map(|serial| stored(*serial)).collect::<Result<Vec<i64>, _>>()?;
         let text = "SELECT e.serial, e.count, e.last_position, e.body
              FROM unnest($1::smallint[], $2::bigint[]) AS want (bucket, serial)
              JOIN stockhold.events e USING (bucket, serial)";
-        let found = self.rows_of(text, &[&buckets, &wanted]).await?;
+        let found = self.rows_of(text, vec![&buckets, &wanted]).await?;
         found.iter().map(batch_row).collect()
     }
 
@@ -123,7 +130,7 @@ impl AuditSession for PostgresConnection {
         let text =
             "SELECT id, status, expires_at, owner_id, sku, history, body FROM stockhold.holds WHERE id > $1
              ORDER BY id LIMIT $2";
-        let found = self.rows_of(text, &[&uuid(after), &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&uuid(after), &rows::rows(limit)]).await?;
         let hold = |row: &Row| {
             Ok(HoldRow {
                 id: rows::id(row)?,
@@ -141,8 +148,8 @@ impl AuditSession for PostgresConnection {
     async fn moved_histories(&mut self, ids: &BTreeSet<ReservationId>) -> Result<MovedHistories, DbError> {
         let HoldArrays { buckets, ids } = HoldArrays::new(ids);
         let text = "SELECT p.id, p.history FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
-             JOIN stockhold.hold_histories p USING (bucket, id) ORDER BY p.id, p.serial";
-        let found = self.rows_of(text, &[&buckets, &ids]).await?;
+             JOIN stockhold.hold_histories p ON p.bucket = want.bucket AND p.id = want.id ORDER BY p.id, p.serial";
+        let found = self.rows_of(text, vec![&buckets, &ids]).await?;
         let mut histories = MovedHistories::new();
         for row in &found {
             histories.entry(rows::id(row)?).or_default().extend_from_slice(row.try_get("history")?);
@@ -153,16 +160,16 @@ impl AuditSession for PostgresConnection {
     async fn skus_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
         let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
         let text = "SELECT s.id, s.sku FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
-             JOIN stockhold.hold_skus s USING (bucket, id)";
-        let found = self.rows_of(text, &[&buckets, &ids]).await?;
+             JOIN stockhold.hold_skus s ON s.bucket = want.bucket AND s.id = want.id";
+        let found = self.rows_of(text, vec![&buckets, &ids]).await?;
         found.iter().map(|row| Ok((rows::id(row)?, row.try_get("sku")?))).collect()
     }
 
     async fn orders_of(&mut self, holds: &[&Hold]) -> Result<Vec<(ReservationId, String)>, DbError> {
         let HoldArrays { buckets, ids } = HoldArrays::new(&holds.iter().map(|hold| hold.id).collect());
         let text = "SELECT o.id, o.order_id FROM unnest($1::smallint[], $2::uuid[]) AS want (bucket, id)
-             JOIN stockhold.hold_orders o USING (bucket, id)";
-        let found = self.rows_of(text, &[&buckets, &ids]).await?;
+             JOIN stockhold.hold_orders o ON o.bucket = want.bucket AND o.id = want.id";
+        let found = self.rows_of(text, vec![&buckets, &ids]).await?;
         found.iter().map(|row| Ok((rows::id(row)?, row.try_get("order_id")?))).collect()
     }
 
@@ -179,11 +186,12 @@ impl AuditSession for PostgresConnection {
         let text = "SELECT a.id, a.location, a.sku, a.quantity, a.leads
              FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[])
                 AS want (bucket, location, sku, expires_at, id)
-             JOIN stockhold.active_lines a USING (bucket, location, sku, expires_at, id)";
+             JOIN stockhold.active_lines a ON a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
+                AND a.expires_at = want.expires_at AND a.id = want.id";
         let mut params = items.params();
         params.push(&deadlines);
         params.push(&ids);
-        let found = self.rows_of(text, &params).await?;
+        let found = self.rows_of(text, params).await?;
         let line = |row: &Row| {
             Ok(QueuedLine {
                 id: rows::id(row)?,
@@ -203,7 +211,7 @@ impl AuditSession for PostgresConnection {
                  SELECT coalesce(sum(a.quantity), 0)::bigint AS units, count(*) AS lines FROM stockhold.active_lines a
                  WHERE a.bucket = want.bucket AND a.location = want.location AND a.sku = want.sku
              ) AS found ORDER BY want.number";
-        let found = self.rows_of(text, &items.params()).await?;
+        let found = self.rows_of(text, items.params()).await?;
         found.iter().map(|row| Ok((count(row, 0)?, count(row, 1)?))).collect()
     }
 
@@ -214,8 +222,8 @@ impl AuditSession for PostgresConnection {
     async fn open_sales(&mut self, item: &ItemKey) -> Result<Vec<(Label, ReservationId)>, DbError> {
         let text = "SELECT unit_id, reservation AS id FROM stockhold.unit_sales
              WHERE bucket = $1 AND location = $2 AND sku = $3 AND returned_at IS NULL";
-        let key: [Param<'_>; 3] = [&column(bucket_of(item)), &item.location(), &item.sku()];
-        let found = self.rows_of(text, &key).await?;
+        let (bucket, location, sku) = (column(bucket_of(item)), item.location(), item.sku());
+        let found = self.rows_of(text, vec![&bucket, &location, &sku]).await?;
         found.iter().map(|row| Ok((label(row, "unit_id")?, rows::id(row)?))).collect()
     }
 
@@ -228,7 +236,7 @@ impl AuditSession for PostgresConnection {
             after.map_or((-1, Vec::new()), |key| (column(key_bucket(key)), key.0.to_be_bytes().to_vec()));
         let text = "SELECT hash, used_at, body FROM stockhold.keys WHERE (bucket, hash) > ($1, $2)
              ORDER BY bucket, hash LIMIT $3";
-        let found = self.rows_of(text, &[&bucket, &hash, &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&bucket, &hash, &rows::rows(limit)]).await?;
         let key = |row: &Row| {
             let hash: &[u8] = row.try_get("hash")?;
             let hash = <[u8; 16]>::try_from(hash)
@@ -246,7 +254,7 @@ impl AuditSession for PostgresConnection {
         let (kind, id) = after.map_or(("", ""), |key| (key.kind.name(), key.id.as_str()));
         let text = "SELECT kind, id, version, value FROM stockhold.records WHERE (kind, id) > ($1, $2)
              ORDER BY kind, id LIMIT $3";
-        let found = self.rows_of(text, &[&kind, &id, &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&kind, &id, &rows::rows(limit)]).await?;
         found.iter().map(rows::record).collect()
     }
 
@@ -254,7 +262,7 @@ impl AuditSession for PostgresConnection {
         let after = after.map_or("", Label::as_str);
         let text =
             "SELECT id, version, generation, body FROM stockhold.limits WHERE id > $1 ORDER BY id LIMIT $2";
-        let found = self.rows_of(text, &[&after, &rows::rows(limit)]).await?;
+        let found = self.rows_of(text, vec![&after, &rows::rows(limit)]).await?;
         let limit = |row: &Row| {
             Ok(LimitRow {
                 id: rows::label(row, "id")?,
@@ -297,12 +305,12 @@ impl AuditSession for PostgresConnection {
              FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::uuid[])
                 AS want (limit_id, generation, subject, expires_at, id)
              JOIN stockhold.counted_holds a USING (limit_id, generation, subject, expires_at, id)";
-        let found = self.rows_of(text, &rows.params()).await?;
+        let found = self.rows_of(text, rows.params()).await?;
         found.iter().map(|row| Ok((limits::counter_key(row)?, rows::deadline(row)?))).collect()
     }
 
     async fn due_payment_rows(&mut self) -> Result<Vec<(ReservationId, Instant)>, DbError> {
-        let found = self.rows_of("SELECT id, due_at FROM stockhold.due_payments", &[]).await?;
+        let found = self.rows_of("SELECT id, due_at FROM stockhold.due_payments", vec![]).await?;
         found.iter().map(|row| Ok((rows::id(row)?, rows::instant(row, "due_at")?))).collect()
     }
 
@@ -313,6 +321,9 @@ impl AuditSession for PostgresConnection {
     async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
         self.client.batch_execute(BEGIN_ARCHIVE_DELETION).await?;
         self.begun = true;
+        if self.layout == Layout::Citus {
+            self.client.batch_execute(WRITE_LOCALLY).await?;
+        }
         opening(&self.only("SELECT position, at FROM stockhold.archived FOR UPDATE").await?)
     }
 
@@ -324,24 +335,24 @@ impl AuditSession for PostgresConnection {
             holds.len(),
             "DELETE FROM stockhold.holds h USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
              WHERE h.bucket = gone.bucket AND h.id = gone.id",
-            &[&buckets, &ids],
+            vec![&buckets, &ids],
         )
         .await?;
         let text =
             "DELETE FROM stockhold.hold_skus s USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
              WHERE s.bucket = gone.bucket AND s.id = gone.id";
-        self.client.execute(text, &[&buckets, &ids]).await?;
+        self.execute_text(text, vec![&buckets, &ids]).await?;
         let text =
             "DELETE FROM stockhold.hold_histories p USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
              WHERE p.bucket = gone.bucket AND p.id = gone.id";
-        self.client.execute(text, &[&buckets, &ids]).await?;
+        self.execute_text(text, vec![&buckets, &ids]).await?;
         let orders: Vec<ReservationId> =
             holds.iter().filter(|hold| hold.order_id().is_some()).map(|hold| hold.id).collect();
         self.exactly(
             orders.len(),
             "DELETE FROM stockhold.hold_orders o USING unnest($1::smallint[], $2::uuid[]) AS gone (bucket, id)
              WHERE o.bucket = gone.bucket AND o.id = gone.id",
-            &[&buckets, &ids],
+            vec![&buckets, &ids],
         )
         .await?;
         let sales: Vec<_> = deletion.closed_sales().collect();
@@ -358,29 +369,26 @@ impl AuditSession for PostgresConnection {
                  AS gone (bucket, location, sku, unit_id, reservation)
              WHERE s.bucket = gone.bucket AND s.location = gone.location AND s.sku = gone.sku
                AND s.unit_id = gone.unit_id AND s.reservation = gone.reservation AND s.returned_at IS NOT NULL",
-            &params,
+            params,
         )
         .await?;
-        self.exactly(
-            *count,
-            "DELETE FROM stockhold.events WHERE last_position > $1 AND last_position <= $2",
-            &[&stored(*from)?, &stored(opening.position)?],
-        )
-        .await?;
+        let (from, to) = (stored(*from)?, stored(opening.position)?);
+        if self.layout == Layout::Citus {
+            are_exactly(*count, self.delete_numbered(from, to).await?, "events")?;
+        } else {
+            let text = "DELETE FROM stockhold.events WHERE last_position > $1 AND last_position <= $2";
+            self.exactly(*count, text, vec![&from, &to]).await?;
+        }
         self.stand_instead(balances, pauses).await?;
         self.add_archived_counters(counters).await?;
-        self.client
-            .execute(
-                "DELETE FROM stockhold.archived_items a
-                 USING unnest($1::smallint[], $2::text[], $3::text[]) AS gone (bucket, location, sku)
-                 WHERE a.bucket = gone.bucket AND a.location = gone.location AND a.sku = gone.sku",
-                &ItemKeys::of(deleted.iter()).params(),
-            )
-            .await?;
+        let text = "DELETE FROM stockhold.archived_items a
+             USING unnest($1::smallint[], $2::text[], $3::text[]) AS gone (bucket, location, sku)
+             WHERE a.bucket = gone.bucket AND a.location = gone.location AND a.sku = gone.sku";
+        self.execute_text(text, ItemKeys::of(deleted.iter()).params()).await?;
         self.exactly(
             1,
             "UPDATE stockhold.archived SET position = $1, at = $2",
-            &[&stored(opening.position)?, &opening.at.micros()],
+            vec![&stored(opening.position)?, &opening.at.micros()],
         )
         .await?;
         Ok(self.client.batch_execute("COMMIT").await?)
@@ -397,7 +405,7 @@ impl PostgresConnection {
         let id = after.map_or("", |key| key.limit.as_str());
         let generation = after.map_or(Ok(0), |key| stored(key.generation))?;
         let subject = after.map(|key| subject_column(&key.subject)).unwrap_or_default();
-        self.rows_of(text, &[&id, &generation, &subject, &rows::rows(limit)]).await
+        self.rows_of(text, vec![&id, &generation, &subject, &rows::rows(limit)]).await
     }
 
     async fn add_archived_counters(&self, counters: &[(&CounterKey, u64)]) -> Result<(), DbError> {
@@ -410,7 +418,7 @@ impl PostgresConnection {
             "INSERT INTO stockhold.archived_counters AS a (limit_id, generation, subject, sold)
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[])
              ON CONFLICT (limit_id, generation, subject) DO UPDATE SET sold = a.sold + excluded.sold",
-            &params,
+            params,
         )
         .await
     }
@@ -435,7 +443,7 @@ impl PostgresConnection {
              SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[])
              ON CONFLICT (bucket, location, sku)
              DO UPDATE SET sold = excluded.sold, pool_sales = excluded.pool_sales, body = excluded.body",
-            &params,
+            params,
         )
         .await?;
         let (at, are): (Vec<&str>, Vec<bool>) =
@@ -444,7 +452,7 @@ impl PostgresConnection {
             pauses.len(),
             "INSERT INTO stockhold.archived_pauses SELECT * FROM unnest($1::text[], $2::boolean[]) AS n (location, paused)
              ON CONFLICT (location) DO UPDATE SET paused = excluded.paused",
-            &[&at, &are],
+            vec![&at, &are],
         )
         .await
     }

@@ -2,6 +2,7 @@
 //!
 //! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
 
+use super::citus::{self, Layout};
 use super::errors::open_error;
 use super::migrate;
 use super::statements::{CLOCK, Statements};
@@ -144,6 +145,10 @@ pub(crate) struct PostgresConnection {
     pub(super) limits: Arc<LimitCache>,
     /// Whether a transaction has been begun that a lock is to go on in.
     pub(super) begun: bool,
+    /// Where the tables are.
+    pub(super) layout: Layout,
+    /// What a batch sets at the workers. Empty on one server.
+    pub(super) settings_of_batch: String,
 }
 
 impl PostgresConnection {
@@ -158,36 +163,51 @@ impl PostgresConnection {
 
     async fn open_slowly(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
-        ready(&client, options).await?;
+        let has_citus = ready(&client, options).await?;
         migrate::migrate(&client).await?;
         // Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or
         // gone with its machine, and nobody else gets at the items that it has locked.
         let rest = format!("SET idle_in_transaction_session_timeout = {}", millis(options.batch_deadline));
         client.batch_execute(&rest).await.map_err(|error| open_error(&error))?;
-        let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
+        Self::prepared(target, options, client, driver, has_citus).await
+    }
+
+    /// Finds out where the tables are, and prepares the statements.
+    async fn prepared(
+        target: &PostgresTarget,
+        options: &Options,
+        client: Client,
+        driver: Driver,
+        has_citus: bool,
+    ) -> Result<Self, OpenError> {
+        let layout = citus::ready(&client, has_citus).await?;
+        let prepared = Box::pin(Statements::prepare(&client, &target.clock, layout)).await;
         let statements = prepared.map_err(|error| open_error(&error))?;
-        Ok(Self { client, statements, driver, limits: Arc::clone(&target.limits), begun: false })
+        let settings_of_batch = match layout {
+            Layout::OneServer => String::new(),
+            Layout::Citus => citus::settings_of_batch(millis(options.lock_timeout.unwrap_or(LOCK_TIMEOUT))),
+        };
+        let limits = Arc::clone(&target.limits);
+        Ok(Self { client, statements, driver, limits, begun: false, layout, settings_of_batch })
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
     pub(super) async fn open_audit(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
-        ready(&client, options).await?;
+        let has_citus = ready(&client, options).await?;
         migrate::expect(&client).await?;
-        let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
-        let statements = prepared.map_err(|error| open_error(&error))?;
-        Ok(Self { client, statements, driver, limits: Arc::clone(&target.limits), begun: false })
+        Self::prepared(target, options, client, driver, has_citus).await
     }
 
     /// Opens one to a standby that is read, all of it within the deadlines.
     pub(super) async fn open_replica(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let opened = async {
             let (client, driver) = target.connect().await?;
-            settle(&client, options).await?;
+            if settle(&client, options).await?.has_citus {
+                return Err(OpenError::Unfit("a standby of a Citus cluster can't be read".to_owned()));
+            }
             migrate::expect(&client).await?;
-            let prepared = Box::pin(Statements::prepare(&client, &target.clock)).await;
-            let statements = prepared.map_err(|error| open_error(&error))?;
-            Ok(Self { client, statements, driver, limits: Arc::clone(&target.limits), begun: false })
+            Self::prepared(target, options, client, driver, false).await
         };
         let within = options.connect_timeout + options.batch_deadline;
         tokio::time::timeout(within, opened).await.unwrap_or_else(|_| {
@@ -210,22 +230,27 @@ impl PostgresConnection {
 /// Every statement looks rows up by key. Without a word the planner would read a table that is young and small as a whole, keep
 /// that plan, and read it as a whole when a sale has filled it. What it then reads as a whole for want of an index it takes for
 /// so dear that it would compile the statement first, which takes longer than all the rest.
-pub(super) async fn ready(client: &Client, options: &Options) -> Result<(), OpenError> {
-    if settle(client, options).await? == Access::ReadOnly {
+/// Returns whether the database has Citus.
+pub(super) async fn ready(client: &Client, options: &Options) -> Result<bool, OpenError> {
+    let Found { read_only, has_citus } = settle(client, options).await?;
+    if read_only {
         return Err(OpenError::Unfit("it is read-only: a standby, or set so".to_owned()));
     }
-    Ok(())
+    if has_citus {
+        citus::refuse_worker(client).await?;
+    }
+    Ok(has_citus)
 }
 
-/// What a server lets one do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    ReadOnly,
-    ReadWrite,
+/// What a server is like.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    read_only: bool,
+    has_citus: bool,
 }
 
 /// As [`ready`], of a server that may be read-only.
-async fn settle(client: &Client, options: &Options) -> Result<Access, OpenError> {
+async fn settle(client: &Client, options: &Options) -> Result<Found, OpenError> {
     let settings = format!(
         "SET lock_timeout = {}; SET statement_timeout = {}; SET client_min_messages = 'warning';
          SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan;
@@ -235,13 +260,15 @@ async fn settle(client: &Client, options: &Options) -> Result<Access, OpenError>
         millis(options.batch_deadline)
     );
     let look = "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
-        current_setting('transaction_read_only')::boolean";
+        current_setting('transaction_read_only')::boolean,
+        EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')";
     let looked = async {
         client.batch_execute(&settings).await?;
         client.query_one(look, &[]).await
     };
     let row = looked.await.map_err(|error| open_error(&error))?;
-    let (version, encoding, read_only): (i32, String, bool) = (row.get(0), row.get(1), row.get(2));
+    let (version, encoding): (i32, String) = (row.get(0), row.get(1));
+    let found = Found { read_only: row.get(2), has_citus: row.get(3) };
     if version < OLDEST_SERVER {
         return Err(OpenError::Unfit(format!(
             "the server's version is {}.{}, and it has to be {} or newer",
@@ -253,7 +280,7 @@ async fn settle(client: &Client, options: &Options) -> Result<Access, OpenError>
     if encoding != "UTF8" {
         return Err(OpenError::Unfit(format!("its encoding is {encoding}, and it has to be UTF8")));
     }
-    Ok(if read_only { Access::ReadOnly } else { Access::ReadWrite })
+    Ok(found)
 }
 
 fn millis(duration: Duration) -> u128 {

@@ -8,6 +8,40 @@ use tokio_postgres::error::{DbError as ServerError, SqlState};
 /// other row is made under the lock of something that exists, or has an id that nobody else has.
 const RACED_FOR: [&str; 4] = ["keys_pkey", "items_pkey", "records_pkey", "limit_counters_pkey"];
 
+/// How Citus says that it has lost a worker where the code does not.
+const LOST_WORKER: [&str; 3] =
+    ["failure on connection marked as essential", "connection not open", "server closed the connection"];
+
+/// The name of the unique constraint that was violated. Citus names the constraint of a worker in the message only, and sometimes
+/// reports it with the code of an internal error.
+fn violated_unique(error: &ServerError) -> Option<&str> {
+    let named = error.constraint().or_else(|| constraint_in(error.message()));
+    match *error.code() {
+        SqlState::UNIQUE_VIOLATION => Some(named.unwrap_or_default()),
+        SqlState::INTERNAL_ERROR => constraint_in(error.message()),
+        _ => None,
+    }
+}
+
+fn constraint_in(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("duplicate key value violates unique constraint \"")?;
+    rest.split_once('"').map(|(name, _)| name)
+}
+
+/// Whether a message is about a shard, whose name ends in its number.
+fn names_shard(message: &str) -> bool {
+    let name = message.split('"').nth(1).unwrap_or_default();
+    without_shard(name) != name
+}
+
+/// The name of a constraint without the number of its shard, which Citus adds.
+fn without_shard(constraint: &str) -> &str {
+    match constraint.rsplit_once('_') {
+        Some((name, shard)) if !shard.is_empty() && shard.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => constraint,
+    }
+}
+
 /// Violations of constraints, deferred ones at COMMIT.
 const CONSTRAINTS: &str = "23";
 
@@ -27,10 +61,17 @@ impl From<Error> for DbError {
             }
             _ => {}
         }
-        if *code == SqlState::UNIQUE_VIOLATION {
-            let constraint = error.as_db_error().and_then(ServerError::constraint);
-            let raced = constraint.is_some_and(|name| RACED_FOR.contains(&name));
+        if let Some(constraint) = error.as_db_error().and_then(violated_unique) {
+            let raced = RACED_FOR.contains(&without_shard(constraint));
             return if raced { Self::Conflict(text) } else { Self::InvariantViolated(text) };
+        }
+        // The shard was split, or moved and dropped, after the statement was planned.
+        if *code == SqlState::UNDEFINED_TABLE && names_shard(&text) {
+            return Self::Deadlock(text);
+        }
+        // Citus hides some errors of its workers behind a code of its own. What they say is that a worker is gone.
+        if *code == SqlState::INTERNAL_ERROR && LOST_WORKER.iter().any(|said| text.contains(said)) {
+            return Self::ConnectionLost(text);
         }
         // Connection exceptions, a transaction that rested for too long, resources used up, an operator's shutdown, errors of the
         // system.
@@ -95,4 +136,25 @@ pub(super) fn text_of(error: &Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constraint_of_a_shard_is_that_of_its_table() {
+        assert_eq!(without_shard("keys_pkey_102120"), "keys_pkey");
+        assert_eq!(without_shard("keys_pkey"), "keys_pkey");
+        assert_eq!(without_shard("keys_"), "keys_");
+        assert!(names_shard("relation \"stockhold.items_102009\" does not exist (42P01)"));
+        assert!(!names_shard("relation \"stockhold.items\" does not exist (42P01)"));
+    }
+
+    #[test]
+    fn a_hidden_violation_is_read_from_the_message() {
+        let said = "duplicate key value violates unique constraint \"keys_pkey_102120\"";
+        assert_eq!(constraint_in(said).map(without_shard), Some("keys_pkey"));
+        assert_eq!(constraint_in("something else"), None);
+    }
 }

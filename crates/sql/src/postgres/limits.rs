@@ -1,6 +1,7 @@
 //! Limits, their counters and the queues of deadlines of these, as PostgreSQL keeps them.
 
 use super::connect::PostgresConnection;
+use super::params::Params;
 use super::rows::{self, stored, uuid};
 use crate::engine::{
     Changes, CountedHoldRow, CounterRow, DbError, Deadline, limit_body, limit_from, live_generation,
@@ -10,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stockhold_domain::{CounterKey, Instant, Label, Limit, LimitCounter, LimitSet, Subject};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Keys of counters as the arrays that statements take.
@@ -36,7 +36,7 @@ impl<'a> CounterArrays<'a> {
         self.limits.len()
     }
 
-    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn params(&self) -> Params<'_> {
         vec![&self.limits, &self.generations, &self.subjects]
     }
 }
@@ -171,7 +171,7 @@ impl<'a> LimitRows<'a> {
         })
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         vec![&self.ids, &self.versions, &self.generations, &self.bodies]
     }
 }
@@ -191,7 +191,7 @@ impl<'a> CounterRows<'a> {
         })
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         let mut params = self.keys.params();
         params.push(&self.held);
         params.push(&self.sold);
@@ -215,7 +215,7 @@ impl<'a> CountedHoldRows<'a> {
         })
     }
 
-    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn params(&self) -> Params<'_> {
         let mut params = self.keys.params();
         params.push(&self.expires_at);
         params.push(&self.ids);

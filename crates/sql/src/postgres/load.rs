@@ -1,7 +1,9 @@
 //! Reading state, with locks and without.
 
+use super::citus::{self, Layout};
 use super::connect::PostgresConnection;
 use super::limits::{self, CounterArrays};
+use super::params::in_order;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays, RecordArrays};
 use super::units;
 use crate::engine::{
@@ -9,9 +11,8 @@ use crate::engine::{
 };
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord};
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord, bucket_of};
+use tokio_postgres::Row;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Locks of tables are given in the order they are asked for, so a setter has its turn however many readers come; and they
@@ -34,19 +35,6 @@ struct UnlockedRows {
 }
 
 impl PostgresConnection {
-    /// Runs a statement over arrays, unless they are empty.
-    pub(super) async fn query(
-        &self,
-        statement: &Statement,
-        count: usize,
-        arrays: Vec<&(dyn ToSql + Sync)>,
-    ) -> Result<Vec<Row>, DbError> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        Ok(self.client.query(statement, &arrays).await?)
-    }
-
     /// Without locks, sent together.
     pub(super) async fn load(&self, lock_set: &LockSet) -> Result<Rows, DbError> {
         let s = &self.statements;
@@ -57,10 +45,10 @@ impl PostgresConnection {
         let (items, holds, rest, free, records, counters) = tokio::try_join!(
             biased;
             self.query(&s.read_items, items.keys.len(), items.params()),
-            self.query(&s.read_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            self.query(&s.read_holds, holds.ids.len(), holds.params()),
             self.load_unlocked(lock_set),
             self.read_free_units(&lock_set.units),
-            self.query(&s.read_records, records.ids.len(), vec![&records.kinds, &records.ids]),
+            self.query(&s.read_records, records.ids.len(), records.params()),
             self.query(&s.read_counters, counters.len(), counters.params()),
         )?;
         let mut rows = with_items_and_holds(rest.rows, &items, &holds)?;
@@ -84,15 +72,16 @@ impl PostgresConnection {
         let seen = ItemArrays::new(lock_set.seen.iter());
         let records = RecordArrays::new(lock_set.records.iter());
         let counters = CounterArrays::new(&lock_set.counters)?;
+        let bucket = i64::from(bucket_of_events(&items, &holds));
         let ((), items, holds, counters, locked, records, clock, seen, rest) = tokio::try_join!(
             biased;
             this.begin(lock_set, begun),
             this.query(&s.lock_items, items.keys.len(), items.params()),
-            this.query(&s.lock_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            this.query(&s.lock_holds, holds.ids.len(), holds.params()),
             this.query(&s.lock_counters, counters.len(), counters.params()),
             this.lock_units(&lock_set.units),
-            this.query(&s.lock_records, records.ids.len(), vec![&records.kinds, &records.ids]),
-            async { Ok(this.client.query_one(&s.clock_and_serial, &[]).await?) },
+            this.query(&s.lock_records, records.ids.len(), records.params()),
+            async { Ok(this.client.query_one(&s.clock_and_serial, &[&bucket]).await?) },
             this.query(&s.read_items, seen.keys.len(), seen.params()),
             this.load_unlocked(lock_set),
         )?;
@@ -122,7 +111,21 @@ impl PostgresConnection {
             (false, false, true) => BEGIN_READING_PAUSES,
             (false, false, false) => BEGIN,
         };
-        Ok(self.client.batch_execute(statement).await?)
+        if begun || self.layout == Layout::OneServer {
+            return Ok(self.client.batch_execute(statement).await?);
+        }
+        let client = &self.client;
+        let buckets = citus::locked_buckets(lock_set);
+        let keep_shard = &self.statements.keep_shard;
+        let keep = |bucket: i16| async move { client.execute(keep_shard, &[&bucket]).await };
+        tokio::try_join!(
+            biased;
+            client.batch_execute(statement),
+            client.batch_execute(&self.settings_of_batch),
+            client.batch_execute(citus::UNDER_WAY),
+            in_order(buckets.into_iter().map(keep).collect()),
+        )?;
+        Ok(())
     }
 
     /// Locks those of the items, the reservations, the counters and the named units that nobody else has locked.
@@ -139,7 +142,7 @@ impl PostgresConnection {
             biased;
             this.begin(lock_set, false),
             this.query(&s.lock_free_items, items.keys.len(), items.params()),
-            this.query(&s.lock_free_holds, holds.ids.len(), vec![&holds.buckets, &holds.ids]),
+            this.query(&s.lock_free_holds, holds.ids.len(), holds.params()),
             this.query(&s.lock_free_counters, counters.len(), counters.params()),
             this.query(&s.read_counters, counters.len(), counters.params()),
             this.lock_named_units(&s.lock_named_units_that_are_free, &lock_set.units),
@@ -177,7 +180,7 @@ impl PostgresConnection {
                 self.any_due(lock_set.any_due.unwrap_or(0)),
                 self.any_release(lock_set.any_release.unwrap_or(0)),
                 self.read_units(&lock_set.units),
-                self.query(&s.read_keys, keys.hashes.len(), vec![&keys.buckets, &keys.hashes]),
+                self.query(&s.read_keys, keys.hashes.len(), keys.params()),
             )?;
             let mut limits_version = None;
             let mut locations = BTreeSet::new();
@@ -211,8 +214,7 @@ impl PostgresConnection {
         let items = ItemArrays::new(depths.keys());
         let depth = |key: &&ItemKey| depths.get(*key).copied().map_or(0, rows::rows);
         let wanted: Vec<i64> = items.keys.iter().map(depth).collect();
-        let mut params = items.params();
-        params.push(&wanted);
+        let params = items.wanted(&wanted);
         let found = self.query(&self.statements.read_due, items.keys.len(), params).await?;
         let mut deadlines = vec![BTreeSet::new(); items.keys.len()];
         for row in &found {
@@ -235,10 +237,16 @@ impl PostgresConnection {
     async fn any_release(&self, depth: usize) -> Result<BTreeSet<Release>, DbError> {
         let (due, location, sku) = rows::after_release(None);
         let limit = rows::rows(depth);
-        let params: Vec<&(dyn ToSql + Sync)> = vec![&limit, &due, &location, &sku];
-        let rows = self.query(&self.statements.read_any_release, depth, params).await?;
+        let rows =
+            self.query(&self.statements.read_any_release, depth, vec![&limit, &due, &location, &sku]).await?;
         rows.iter().map(rows::release).collect()
     }
+}
+
+/// The bucket that the events of a batch go to: that of its first item, so that a batch of one bucket is written at one place.
+fn bucket_of_events(items: &ItemArrays<'_>, holds: &HoldArrays) -> u16 {
+    let of_item = items.keys.first().map(|key| bucket_of(key));
+    of_item.or_else(|| holds.buckets.first().map(|bucket| bucket.cast_unsigned())).unwrap_or(0)
 }
 
 fn with_items_and_holds(rest: Rows, items: &[Row], holds: &[Row]) -> Result<Rows, DbError> {

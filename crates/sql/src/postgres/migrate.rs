@@ -1,10 +1,11 @@
 //! Schema migrations. Each version is made once, even if several instances start at the same time: they wait for each other at
 //! the lock of the row that has the version.
 
+use super::citus;
 use super::connect::{PostgresTarget, ready};
 use super::errors::open_error;
-use crate::MigrationResult;
 use crate::engine::{OpenError, Options};
+use crate::{DistributionResult, MigrationResult};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
@@ -22,9 +23,28 @@ const TRIES: u32 = 10;
 pub(super) async fn alone(target: &PostgresTarget, options: &Options) -> Result<MigrationResult, OpenError> {
     let (client, _driver) = target.connect().await?;
     ready(&client, options).await?;
-    let unhurried = client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await;
-    unhurried.map_err(|error| open_error(&error))?;
+    unhurried(&client).await?;
     migrate(&client).await
+}
+
+/// Migrates, and spreads the tables over the workers of a Citus cluster.
+pub(super) async fn distribute(
+    target: &PostgresTarget,
+    options: &Options,
+    shards: u32,
+) -> Result<DistributionResult, OpenError> {
+    let (client, _driver) = target.connect().await?;
+    let has_citus = ready(&client, options).await?;
+    unhurried(&client).await?;
+    // What cannot be distributed gets no schema either.
+    citus::check(&client, has_citus, shards).await?;
+    let migration = migrate(&client).await?;
+    Ok(DistributionResult { migration, is_new: citus::distribute(&client, shards).await? })
+}
+
+async fn unhurried(client: &Client) -> Result<(), OpenError> {
+    let unhurried = client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await;
+    unhurried.map_err(|error| open_error(&error))
 }
 
 /// Brings the schema up to date.

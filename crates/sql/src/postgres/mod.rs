@@ -9,6 +9,11 @@
 //! each write that has to change a certain number of rows divides by zero if it changed another.
 
 mod errors;
+mod params;
+mod run;
+
+mod citus;
+
 mod limit_statements;
 mod plans;
 mod statements;
@@ -37,8 +42,8 @@ pub(crate) use replica::open_with_replica;
 pub use migrate::SCHEMA_VERSION;
 pub use plans::{ExpectedPlan, PLANS};
 
-use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
+use crate::{DistributionResult, MigrationResult};
 use connect::{PostgresConnection, PostgresTarget};
 
 /// Opens a store over PostgreSQL: connects and brings the schema up to date. Blocks until that is done.
@@ -50,7 +55,19 @@ pub fn open(url: &str, options: Options) -> Result<SqlStore, OpenError> {
 /// Brings the schema up to date. Blocks until that is done.
 pub fn migrate(url: &str, options: Options) -> Result<MigrationResult, OpenError> {
     let target = PostgresTarget::new(url, &options)?;
-    let work = async move { migrate::alone(&target, &options).await };
+    apart(async move { migrate::alone(&target, &options).await })
+}
+
+/// Brings the schema up to date and spreads the tables over the workers of a Citus cluster, with so many shards. Blocks until that is
+/// done.
+pub fn distribute(url: &str, options: Options, shards: u32) -> Result<DistributionResult, OpenError> {
+    let target = PostgresTarget::new(url, &options)?;
+    apart(async move { migrate::distribute(&target, &options, shards).await })
+}
+
+fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T, OpenError>> + Send + 'static,
+) -> Result<T, OpenError> {
     // On a thread of its own, so that it can be called from within anybody's runtime.
     let done = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -6,6 +6,7 @@
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
+use super::citus::Layout;
 use super::connect::PostgresConnection;
 use super::load::hold;
 use super::rows::{self, column, uuid};
@@ -176,6 +177,9 @@ impl Session for PostgresConnection {
     }
 
     async fn batches(&mut self, serials: &[u64]) -> Result<Vec<EventRow>, DbError> {
+        if self.layout == Layout::Citus {
+            return self.numbered_batches_of(serials).await;
+        }
         let buckets: Vec<i16> = serials.iter().map(|serial| column(event_bucket(*serial))).collect();
         let wanted = serials.iter().map(|serial| rows::stored(*serial)).collect::<Result<Vec<i64>, _>>()?;
         let rows = self.client.query(&self.statements.read_batches, &[&buckets, &wanted]).await?;
@@ -188,19 +192,29 @@ impl Session for PostgresConnection {
 
     async fn events(&mut self, after: u64, limit: usize) -> Result<Vec<EventRow>, DbError> {
         let Ok(from) = i64::try_from(after) else { return Ok(Vec::new()) };
-        let rows = self.client.query(&self.statements.read_events, &[&from, &rows::rows(limit)]).await?;
         let mut events = Vec::new();
-        for row in &rows {
-            if events.len() >= limit {
-                break;
+        if self.layout == Layout::Citus {
+            for batch in self.numbered_batches(from, limit).await? {
+                let rows = events_from(&batch.body, batch.last_position.unwrap_or(0), batch.count)?;
+                events.extend(rows.into_iter().filter(|row| row.position > after));
             }
-            events.extend(batch(row)?.into_iter().filter(|row| row.position > after));
+        } else {
+            let rows = self.client.query(&self.statements.read_events, &[&from, &rows::rows(limit)]).await?;
+            for row in &rows {
+                if events.len() >= limit {
+                    break;
+                }
+                events.extend(batch(row)?.into_iter().filter(|row| row.position > after));
+            }
         }
         events.truncate(limit);
         Ok(events)
     }
 
     async fn number(&mut self) -> Result<u64, DbError> {
+        if self.layout == Layout::Citus {
+            return self.number_feed().await;
+        }
         let s = &self.statements;
         let position = |row: &Row| -> Result<u64, DbError> {
             let position: i64 = row.try_get("position")?;

@@ -1,6 +1,7 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
+use super::params::Params;
 use crate::engine::{DbError, Deadline, Release, attributes_from, key_bucket, pools_from, settings_from};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,6 @@ use stockhold_domain::{
     ReservationId, Status, StockCounters, Unit, UnitStatus, bucket_of,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Keys of items as the arrays that statements take.
@@ -41,7 +41,7 @@ impl<'a> ItemKeys<'a> {
         self.buckets.len()
     }
 
-    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn params(&self) -> Params<'_> {
         vec![&self.buckets, &self.locations, &self.skus]
     }
 }
@@ -50,6 +50,8 @@ impl<'a> ItemKeys<'a> {
 pub(super) struct ItemArrays<'a> {
     pub(super) keys: Vec<&'a ItemKey>,
     arrays: ItemKeys<'a>,
+    /// The place of each in `keys`, from 1: what a row of an answer says of whose it is.
+    numbers: Vec<i64>,
 }
 
 impl<'a> ItemArrays<'a> {
@@ -60,11 +62,28 @@ impl<'a> ItemArrays<'a> {
         for (bucket, key) in &sorted {
             arrays.push_in(*bucket, key);
         }
-        Self { keys: sorted.into_iter().map(|(_, key)| key).collect(), arrays }
+        let keys: Vec<_> = sorted.into_iter().map(|(_, key)| key).collect();
+        let numbers = (1..).take(keys.len()).collect();
+        Self { keys, arrays, numbers }
     }
 
-    pub(super) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn params(&self) -> Params<'_> {
         self.arrays.params()
+    }
+
+    /// With the number of each.
+    pub(super) fn numbered(&self) -> Params<'_> {
+        let mut params = self.params();
+        params.push(&self.numbers);
+        params
+    }
+
+    /// With so many wanted of each, and the number of each.
+    pub(super) fn wanted<'b>(&'b self, wanted: &'b Vec<i64>) -> Params<'b> {
+        let mut params = self.params();
+        params.push(wanted);
+        params.push(&self.numbers);
+        params
     }
 }
 
@@ -83,6 +102,10 @@ impl HoldArrays {
             ids: sorted.iter().map(|(_, id)| uuid(*id)).collect(),
         }
     }
+
+    pub(super) fn params(&self) -> Params<'_> {
+        vec![&self.buckets, &self.ids]
+    }
 }
 
 /// Digests of keys as the arrays that statements take.
@@ -100,6 +123,10 @@ impl KeyArrays {
             hashes: sorted.iter().map(|(_, hash)| hash.0.to_be_bytes().to_vec()).collect(),
         }
     }
+
+    pub(super) fn params(&self) -> Params<'_> {
+        vec![&self.buckets, &self.hashes]
+    }
 }
 
 /// Names of records as arrays, in their order.
@@ -113,6 +140,10 @@ impl<'a> RecordArrays<'a> {
     pub(super) fn new(keys: impl Iterator<Item = &'a RecordKey>) -> Self {
         let (kinds, ids) = keys.map(|key| (key.kind.name(), key.id.as_str())).unzip();
         Self { kinds, ids }
+    }
+
+    pub(super) fn params(&self) -> Params<'_> {
+        vec![&self.kinds, &self.ids]
     }
 }
 

@@ -4,6 +4,7 @@
 //! the plan is a loop over the array with a look-up by key inside, whatever the planner thinks of the tables. What it
 //! yields of a row is what was committed when the lock was had, since a locking read reads a row again that it waited for.
 
+use super::citus::{self, Layout};
 use super::limit_statements;
 use super::unit_statements::{
     LAST_UNITS, LOCK_FREE_UNITS, LOCK_NAMED_UNITS_THAT_ARE_FREE, LOCK_POOL_UNITS, LOCK_UNITS,
@@ -24,13 +25,17 @@ macro_rules! statements {
 
         impl Statements {
             /// `clock` is an expression.
-            pub(super) async fn prepare(client: &Client, clock: &str) -> Result<Self, Error> {
-                let ready = |text: &'static str| {
+            pub(super) async fn prepare(client: &Client, clock: &str, layout: Layout) -> Result<Self, Error> {
+                let ready = |name: &'static str, text: &'static str| {
+                    let text = match layout {
+                        Layout::OneServer => text.into(),
+                        Layout::Citus => citus::text_of(name, text),
+                    };
                     let text = text.replace("{clock}", clock);
                     async move { client.prepare(&text).await }
                 };
                 // Sent one after the other without waiting.
-                let ($($name,)*) = tokio::try_join!(biased; $(ready($text),)*)?;
+                let ($($name,)*) = tokio::try_join!(biased; $(ready(stringify!($name), $text),)*)?;
                 Ok(Self { $($name,)* })
             }
         }
@@ -134,7 +139,7 @@ pub(super) const READ_KEYS: &str = "
     ) AS found";
 pub(super) const READ_DUE: &str = "
     SELECT want.number, first.expires_at, first.id
-    FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
+    FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
         AS want (bucket, location, sku, depth, number)
     CROSS JOIN LATERAL (
         SELECT a.expires_at, a.id FROM stockhold.active_lines a
@@ -207,6 +212,7 @@ pub(super) const RECORD_PAGE: &str = "
 const _: () = assert!(UNIT_HISTORY_BYTES == 503 + 9);
 
 statements! {
+    keep_shard: citus::KEEP_SHARD;
     lock_items: LOCK_ITEMS;
     lock_free_items: LOCK_FREE_ITEMS;
     lock_holds: LOCK_HOLDS;
@@ -223,7 +229,8 @@ statements! {
     units_page: UNITS_PAGE;
     read_unit: READ_UNIT;
     // After the locks, in one statement of its own: nothing in it reads what is locked.
-    clock_and_serial: "SELECT {clock}, nextval('stockhold.event_serial')";
+    // The rest of a serial by 1,024 is its bucket.
+    clock_and_serial: "SELECT {clock}, nextval('stockhold.event_serial') * 1024 + $1::bigint";
 
     // The row of everything is always among them.
     read_pauses: "SELECT location, paused, limits_version FROM stockhold.pauses WHERE location = ANY ($1::text[])";
@@ -265,21 +272,23 @@ statements! {
         INSERT INTO stockhold.items (bucket, location, sku, mode, total_units, confirmed_sold, fulfilled, held,
             held_under_payment, active, sequence, decided_at, oversell_allowance, settings, version, paused, created_at,
             pools, pool_release_at)
-        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-            $14::bytea[], $15::bigint[], $16::boolean[], $17::bigint[], $18::bytea[], $19::bigint[])";
+        VALUES (unnest($1::smallint[]), unnest($2::text[]), unnest($3::text[]), unnest($4::smallint[]),
+            unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
+            unnest($9::bigint[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]),
+            unnest($13::bigint[]), unnest($14::bytea[]), unnest($15::bigint[]), unnest($16::boolean[]),
+            unnest($17::bigint[]), unnest($18::bytea[]), unnest($19::bigint[]))";
     update_items: concat!(update_items!(), all_are_done!());
     // All of a batch have the same new entry in their histories.
     insert_holds: "
         INSERT INTO stockhold.holds (bucket, id, status, expires_at, owner_id, sku, body, history)
-        SELECT n.*, $8::bytea FROM unnest($1::smallint[], $2::uuid[], $3::smallint[], $4::bigint[], $5::text[], $6::text[],
-            $7::bytea[]) AS n";
+        VALUES (unnest($1::smallint[]), unnest($2::uuid[]), unnest($3::smallint[]), unnest($4::bigint[]),
+            unnest($5::text[]), unnest($6::text[]), unnest($7::bytea[]), $8::bytea)";
     insert_hold_skus: "
         INSERT INTO stockhold.hold_skus (bucket, id, sku)
-        SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::text[])";
+        VALUES (unnest($1::smallint[]), unnest($2::uuid[]), unnest($3::text[]))";
     insert_hold_orders: "
         INSERT INTO stockhold.hold_orders (bucket, id, order_id)
-        SELECT n.* FROM unnest($1::smallint[], $2::uuid[], $3::text[]) AS n";
+        VALUES (unnest($1::smallint[]), unnest($2::uuid[]), unnest($3::text[]))";
     update_holds: "
         WITH done AS (
             UPDATE stockhold.holds h
@@ -297,7 +306,7 @@ statements! {
     move_histories: "
         WITH full_ones AS (
             SELECT h.bucket, h.id, h.history FROM unnest($1::smallint[], $2::uuid[]) AS n (bucket, id)
-            JOIN stockhold.holds h USING (bucket, id)
+            JOIN stockhold.holds h ON h.bucket = n.bucket AND h.id = n.id
         ), moved AS (
             INSERT INTO stockhold.hold_histories (bucket, id, serial, history) SELECT bucket, id, $3::bigint, history FROM full_ones
         ), cleared AS (
@@ -324,8 +333,9 @@ statements! {
     insert_units: "
         INSERT INTO stockhold.units (bucket, location, sku, id, position, section, seat_row, seat_number, attributes, status,
             reservation, version, pool, history)
-        SELECT n.*, $14::bytea FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[],
-            $7::text[], $8::text[], $9::bytea[], $10::smallint[], $11::uuid[], $12::bigint[], $13::text[]) AS n";
+        VALUES (unnest($1::smallint[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
+            unnest($5::bigint[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::bytea[]),
+            unnest($10::smallint[]), unnest($11::uuid[]), unnest($12::bigint[]), unnest($13::text[]), $14::bytea)";
     // Of what is longer than a history may be, the end.
     update_units: "
         WITH done AS (
@@ -341,8 +351,9 @@ statements! {
         INSERT INTO stockhold.unit_counters AS f
             (bucket, location, sku, total_units, held, held_under_payment, confirmed_sold, fulfilled, active, decided_at,
             pool, counter_shard)
-        SELECT n.*, $12::smallint FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
-            $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]) AS n
+        VALUES (unnest($1::smallint[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bigint[]),
+            unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
+            unnest($9::bigint[]), unnest($10::bigint[]), unnest($11::text[]), $12::smallint)
         ON CONFLICT (bucket, location, sku, pool, counter_shard) DO UPDATE
         SET total_units = f.total_units + excluded.total_units, held = f.held + excluded.held,
             held_under_payment = f.held_under_payment + excluded.held_under_payment,
@@ -360,7 +371,8 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_sales: "
         INSERT INTO stockhold.unit_sales (bucket, location, sku, unit_id, reservation, returned_at, sold_at)
-        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::bigint[], $7::bigint[])";
+        VALUES (unnest($1::smallint[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
+            unnest($5::uuid[]), unnest($6::bigint[]), unnest($7::bigint[]))";
     delete_items: "
         WITH done AS (
             DELETE FROM stockhold.items i
@@ -395,7 +407,8 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_lines: "
         INSERT INTO stockhold.active_lines (bucket, location, sku, expires_at, id, quantity, leads)
-        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::boolean[])";
+        VALUES (unnest($1::smallint[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bigint[]),
+            unnest($5::uuid[]), unnest($6::bigint[]), unnest($7::boolean[]))";
     set_pauses: "
         INSERT INTO stockhold.pauses (location, paused) SELECT * FROM unnest($1::text[], $2::boolean[])
         ON CONFLICT (location) DO UPDATE SET paused = excluded.paused";
@@ -418,7 +431,7 @@ statements! {
         ) SELECT 1 / (count(*) = cardinality($1))::integer FROM done";
     insert_keys: "
         INSERT INTO stockhold.keys (bucket, hash, used_at, body)
-        SELECT * FROM unnest($1::smallint[], $2::bytea[], $3::bigint[], $4::bytea[])";
+        VALUES (unnest($1::smallint[]), unnest($2::bytea[]), unnest($3::bigint[]), unnest($4::bytea[]))";
     insert_events: "INSERT INTO stockhold.events (bucket, serial, count, body) VALUES ($1, $2, $3, $4)";
     // What a batch of reserves writes, in one statement: on a hot item what statements cost beside their rows is a tenth of all.
     reserved: concat!(

@@ -10,7 +10,7 @@ macro_rules! free_units {
     ($how:literal) => {
         concat!(
             "SELECT want.number, free.*
-             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
+             FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
                  AS want (bucket, location, sku, most, number)
              CROSS JOIN LATERAL (
                  SELECT ",
@@ -86,7 +86,7 @@ pub(super) const READ_POOL_UNITS: &str = pool_units!("");
 /// One row for each item and one for each of its pools.
 pub(super) const UNIT_FIGURES: &str = "
     SELECT want.number, f.pool, f.total, f.held, f.paying, f.sold, f.fulfilled, f.active, f.at
-    FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+    FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) AS want (bucket, location, sku, number)
     CROSS JOIN LATERAL (
         SELECT pool, sum(total_units)::bigint AS total, sum(held)::bigint AS held,
             sum(held_under_payment)::bigint AS paying, sum(confirmed_sold)::bigint AS sold,
@@ -97,7 +97,7 @@ pub(super) const UNIT_FIGURES: &str = "
     ) AS f";
 pub(super) const READ_UNITS: &str = concat!(
     "SELECT want.number, found.*
-     FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+     FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) AS want (bucket, location, sku, number)
      CROSS JOIN LATERAL (
          SELECT ",
     unit_columns!(),
@@ -108,7 +108,7 @@ pub(super) const READ_UNITS: &str = concat!(
 /// The last one of each status.
 pub(super) const LAST_UNITS: &str = "
     SELECT want.number, coalesce(max(last.position), 0) AS position
-    FROM unnest($1::smallint[], $2::text[], $3::text[]) WITH ORDINALITY AS want (bucket, location, sku, number)
+    FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) AS want (bucket, location, sku, number)
     CROSS JOIN (VALUES (0::smallint), (1), (2), (3), (4)) AS statuses (status)
     LEFT JOIN LATERAL (
         SELECT u.position FROM stockhold.units u

@@ -1,6 +1,7 @@
 //! Units with ids: how they are locked, read and written. Their rows stand under their item's key.
 
 use super::connect::PostgresConnection;
+use super::params::{Param, Params};
 use super::rows::{self, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::engine::{
     Changes, CounterChangeRow, DbError, PoolCounters, Rows, SaleRow, UnitLockSet, UnitRow,
@@ -8,7 +9,6 @@ use crate::engine::{
 };
 use std::collections::BTreeMap;
 use stockhold_domain::{Instant, Item, ItemKey, Label, Mode, StockCounters, Unit, bucket_of};
-use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
@@ -101,8 +101,7 @@ impl PostgresConnection {
         );
         let most = |key: &&ItemKey| rows::rows(lock_set.get(*key).map_or(0, general));
         let most: Vec<i64> = items.keys.iter().map(most).collect();
-        let mut params = items.params();
-        params.push(&most);
+        let params = items.wanted(&most);
         let all = ItemArrays::new(lock_set.keys());
         let mut pools = PoolArrays::default();
         for (item, number) in all.keys.iter().zip(1_i64..) {
@@ -157,8 +156,8 @@ impl PostgresConnection {
         let (figures, lasts, rows) = tokio::try_join!(
             biased;
             self.counted(lock_set.keys()),
-            self.query(&self.statements.last_units, last.keys.len(), last.params()),
-            self.query(&self.statements.read_units, mapped.keys.len(), mapped.params()),
+            self.query(&self.statements.last_units, last.keys.len(), last.numbered()),
+            self.query(&self.statements.read_units, mapped.keys.len(), mapped.numbered()),
         )?;
         let mut found = figures;
         for (key, unit) in by_item(&mapped, &rows)? {
@@ -177,7 +176,7 @@ impl PostgresConnection {
         items: impl Iterator<Item = &'a ItemKey>,
     ) -> Result<BTreeMap<ItemKey, RowsOfItem>, DbError> {
         let items = ItemArrays::new(items);
-        let rows = self.query(&self.statements.unit_figures, items.keys.len(), items.params()).await?;
+        let rows = self.query(&self.statements.unit_figures, items.keys.len(), items.numbered()).await?;
         let figures = |row: &Row| -> Result<StockCounters, DbError> {
             Ok(StockCounters {
                 total_units: rows::figure(row, "total")?,
@@ -305,7 +304,7 @@ impl<'a> UnitKeys<'a> {
         self.ids.push(id.as_str());
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         let mut params = self.items.params();
         params.push(&self.ids);
         params
@@ -329,7 +328,7 @@ impl<'a> PoolArrays<'a> {
         self.numbers.push(number);
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         let mut params = self.items.params();
         params.push(&self.most);
         params.push(&self.names);
@@ -371,7 +370,7 @@ impl<'a> UnitRows<'a> {
     }
 
     /// Where a unit is only where its row is made: it never changes.
-    fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Vec<&'b (dyn ToSql + Sync)> {
+    fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Params<'b> {
         let mut params = self.keys.params();
         if whole {
             params.push(&self.positions);
@@ -420,9 +419,9 @@ impl<'a> CounterChangeRows<'a> {
         rows
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         let mut params = self.items.params();
-        let columns: [&(dyn ToSql + Sync); 9] = [
+        let columns: [&dyn Param; 9] = [
             &self.total_units,
             &self.held,
             &self.held_under_payment,
@@ -459,7 +458,7 @@ impl<'a> SaleRows<'a> {
     }
 
     /// When it was sold only where its row is made.
-    fn params(&self, whole: bool) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self, whole: bool) -> Params<'_> {
         let mut params = self.keys.params();
         params.push(&self.reservations);
         params.push(&self.returned_at);

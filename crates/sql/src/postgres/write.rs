@@ -1,7 +1,9 @@
 //! What the commands of a batch changed, written at once: arrays, one statement per table, and COMMIT behind them.
 
+use super::citus::{self, Layout};
 use super::connect::PostgresConnection;
 use super::errors::db_error_at_commit;
+use super::params::{Param, Params};
 use super::rows::{self, HoldArrays, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, LineRow, empty_counters, event_bucket, first_sku,
@@ -12,8 +14,6 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use stockhold_domain::{Hold, Instant, Item, KeyRecord, Label, Mode, Record, RecordValue, ReservationId};
-use tokio_postgres::Statement;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 impl PostgresConnection {
@@ -80,11 +80,13 @@ impl PostgresConnection {
         let entry = changes.serial.to_be_bytes().to_vec();
         let (bucket, count) = (column(event_bucket(changes.serial)), rows::rows(changes.events.len()));
         let events = packed_events_body(changes.events);
-        if reserves_alone(changes) && further.ids.is_empty() {
+        // On Citus such a statement would be many, one after the other.
+        let at_once = self.layout == Layout::OneServer && reserves_alone(changes) && further.ids.is_empty();
+        if at_once {
             let mut params = changed_items.params();
             params.extend(new_holds.params(true, &entry));
             params.extend(come.params(LineColumns::All));
-            params.extend([&bucket as &(dyn ToSql + Sync), &serial, &count, &events]);
+            params.extend([&bucket as &dyn Param, &serial, &count, &events]);
             params.extend(keys.params());
             tokio::try_join!(
                 biased;
@@ -95,6 +97,7 @@ impl PostgresConnection {
         }
         tokio::try_join!(
             biased;
+            self.write_locally(changes),
             self.put(&s.delete_items, changes.deleted_items.len(), deleted.params()),
             self.put(&s.delete_figures, changes.deleted_figures.len(), without_figures.params()),
             self.put(&s.insert_items, new_items.keys.len(), new_items.params()),
@@ -103,7 +106,7 @@ impl PostgresConnection {
             self.put(&s.relist_holds, relisted.ids.len(), relisted.listed_by()),
             self.put(&s.delete_hold_skus, relisted.ids.len(), vec![&relisted.buckets, &relisted.ids]),
             self.put(&s.insert_hold_skus, further.ids.len(), further.params()),
-            self.put(&s.insert_hold_orders, orders.ids.len(), orders.params()),
+            self.put_singly(&s.insert_hold_orders, orders.ids.len(), orders.params()),
             self.put(&s.move_histories, full.ids.len(), vec![&full.buckets, &full.ids, &serial]),
             self.put(&s.update_holds, changed_holds.ids.len(), changed_holds.params(false, &entry)),
             self.write_units(changes, &entry),
@@ -122,14 +125,10 @@ impl PostgresConnection {
         Ok(())
     }
 
-    pub(super) async fn put(
-        &self,
-        statement: &Statement,
-        count: usize,
-        arrays: Vec<&(dyn ToSql + Sync)>,
-    ) -> Result<(), DbError> {
-        if count > 0 {
-            self.client.execute(statement, &arrays).await?;
+    /// Lets Citus know that a batch writes tables of the coordinator.
+    async fn write_locally(&self, changes: &Changes<'_>) -> Result<(), DbError> {
+        if self.layout == Layout::Citus && citus::writes_on_coordinator(changes) {
+            self.client.batch_execute(citus::WRITE_LOCALLY).await?;
         }
         Ok(())
     }
@@ -213,8 +212,8 @@ impl<'a> ItemRows<'a> {
         Ok(rows)
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let columns: [&(dyn ToSql + Sync); 16] = [
+    fn params(&self) -> Params<'_> {
+        let columns: [&dyn Param; 16] = [
             &self.modes,
             &self.total_units,
             &self.confirmed_sold,
@@ -262,9 +261,8 @@ impl<'a> HoldRows<'a> {
     }
 
     /// What never changes only where a row is made. `entry` is what the histories get.
-    fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Vec<&'b (dyn ToSql + Sync)> {
-        let mut params: Vec<&(dyn ToSql + Sync)> =
-            vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at];
+    fn params<'b>(&'b self, whole: bool, entry: &'b Vec<u8>) -> Params<'b> {
+        let mut params: Params<'_> = vec![&self.buckets, &self.ids, &self.statuses, &self.expires_at];
         if whole {
             params.push(&self.owners);
             params.push(&self.skus);
@@ -277,7 +275,7 @@ impl<'a> HoldRows<'a> {
 
 impl HoldRows<'_> {
     /// What lists find a reservation by.
-    fn listed_by(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn listed_by(&self) -> Params<'_> {
         vec![&self.buckets, &self.ids, &self.owners, &self.skus]
     }
 }
@@ -302,7 +300,7 @@ impl<'a> SkuRows<'a> {
         rows
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         vec![&self.buckets, &self.ids, &self.skus]
     }
 }
@@ -322,7 +320,7 @@ impl<'a> OrderRows<'a> {
         }
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         vec![&self.buckets, &self.ids, &self.orders]
     }
 }
@@ -358,7 +356,7 @@ impl<'a> LineRows<'a> {
         rows
     }
 
-    fn params(&self, columns: LineColumns) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self, columns: LineColumns) -> Params<'_> {
         let mut params = self.items.params();
         params.push(&self.expires_at);
         params.push(&self.ids);
@@ -390,7 +388,7 @@ impl<'a> RecordRows<'a> {
         })
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         vec![&self.keys.kinds, &self.keys.ids, &self.versions, &self.values]
     }
 }
@@ -412,7 +410,7 @@ impl KeyRows {
         }
     }
 
-    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+    fn params(&self) -> Params<'_> {
         vec![&self.buckets, &self.hashes, &self.used_at, &self.bodies]
     }
 }

@@ -12,6 +12,7 @@ mod workload;
 mod addresses;
 mod audit;
 mod batches;
+mod citus;
 mod concurrent_batches;
 mod crashes;
 mod cuts;

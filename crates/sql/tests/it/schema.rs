@@ -115,15 +115,16 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
         "array_fill('7'::text, '{2000}'), array_fill(1::bigint, '{2000}'), array_fill('7'::bytea, '{2000}')";
     let highest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
     let parameters = |name: &str| match name {
-        "lock items" | "lock free items" | "read items" | "figures of units" => items.clone(),
+        "lock items" | "lock free items" | "read items" => items.clone(),
+        "figures of units" => format!("{items}, '{{{many}}}'"),
         "lock reservations" | "lock free reservations" | "read reservations" => holds.clone(),
         "look a key up" => keys.clone(),
-        "deadlines of an item" => format!("{items}, array_fill(1::bigint, '{{2000}}')"),
+        "deadlines of an item" => format!("{items}, array_fill(1::bigint, '{{2000}}'), '{{{many}}}'"),
         "lock named units" | "lock named units that are free" => {
             format!("{items}, '{{{many}}}', '{{{many}}}'")
         }
         "lock the first free units" | "read the first free units" => {
-            format!("{items}, array_fill(5::bigint, '{{2000}}')")
+            format!("{items}, array_fill(5::bigint, '{{2000}}'), '{{{many}}}'")
         }
         "lock the first free units of a pool" | "read the first free units of a pool" => {
             format!("{items}, array_fill(5::bigint, '{{2000}}'), '{{{many}}}', '{{{many}}}'")

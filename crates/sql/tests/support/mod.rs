@@ -2,6 +2,8 @@
 //! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
 //! not. No test is skipped for want of a server: a machine without one fails loudly.
 
+#[path = "citus.rs"]
+pub(crate) mod citus;
 #[path = "ports.rs"]
 pub(crate) mod ports;
 
@@ -31,6 +33,10 @@ pub(crate) struct Server {
     unused: Mutex<Vec<String>>,
     /// Whether commits reach the disk. Without syncs the tests are faster, but a server that is killed may lose commits.
     syncs: bool,
+    /// Where its programs are.
+    binaries: PathBuf,
+    /// Settings that it is started with besides those of every server.
+    settings: Vec<&'static str>,
 }
 
 impl Server {
@@ -39,7 +45,7 @@ impl Server {
         static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::prepare(None, false));
+            let server = Arc::new(Self::prepare(None, false, binaries()));
             server.run();
             *shared = Arc::downgrade(&server);
             server
@@ -48,7 +54,7 @@ impl Server {
 
     /// One of its own, for a test that changes the server's settings.
     pub(crate) fn start() -> Self {
-        let server = Self::prepare(None, true);
+        let server = Self::prepare(None, true, binaries());
         server.run();
         server
     }
@@ -71,7 +77,18 @@ impl Server {
         std::fs::write(data.join("postgresql.auto.conf"), follow).expect("whom it follows");
         std::fs::write(data.join("standby.signal"), "").expect("that it follows");
         let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
-        let standby = Self { postgres, directory, account, port: None, databases, unused, syncs: true };
+        let (binaries, settings) = (binaries(), Vec::new());
+        let standby = Self {
+            postgres,
+            directory,
+            account,
+            port: None,
+            databases,
+            unused,
+            syncs: true,
+            binaries,
+            settings,
+        };
         standby.run();
         standby
     }
@@ -79,7 +96,7 @@ impl Server {
     /// One that listens on this port, where it asks for passwords. `prepare` gets its data directory before it starts; what it
     /// returns is added to the server's settings.
     pub(crate) fn listening(port: u16, prepare: impl FnOnce(&Path) -> String) -> Self {
-        let server = Self::prepare(Some(port), true);
+        let server = Self::prepare(Some(port), true, binaries());
         let data = server.directory.path().join("data");
         let settings = prepare(&data);
         for (file, text) in [
@@ -95,8 +112,7 @@ impl Server {
         server
     }
 
-    fn prepare(port: Option<u16>, syncs: bool) -> Self {
-        let binaries = binaries();
+    fn prepare(port: Option<u16>, syncs: bool, binaries: PathBuf) -> Self {
         let directory = TempDir::with_prefix("stockhold-pg-").expect("a temporary directory");
         let account = Account::for_server();
         account.own(directory.path());
@@ -119,14 +135,14 @@ impl Server {
         let hba = "local all all trust\nlocal replication all trust\n";
         std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
         let (postgres, databases, unused) = (Mutex::new(None), AtomicU32::new(0), Mutex::default());
-        Self { postgres, directory, account, port, databases, unused, syncs }
+        Self { postgres, directory, account, port, databases, unused, syncs, binaries, settings: Vec::new() }
     }
 
     /// Starts it, or starts it again.
     pub(crate) fn run(&self) {
         let log = std::fs::File::create(self.directory.path().join("log")).expect("a log file");
         let listen = if self.port.is_some() { "listen_addresses=127.0.0.1" } else { "listen_addresses=" };
-        let mut command = self.account.command(&binaries().join("postgres"));
+        let mut command = self.account.command(&self.binaries.join("postgres"));
         command.arg("-D").arg(self.directory.path().join("data")).arg("-k").arg(self.directory.path());
         command.args([
             "-c",
@@ -138,6 +154,9 @@ impl Server {
         ]);
         if let Some(port) = self.port {
             command.arg("-p").arg(port.to_string());
+        }
+        for setting in &self.settings {
+            command.args(["-c", setting]);
         }
         let postgres = command.stdout(Stdio::null()).stderr(log).spawn().expect("postgres starts");
         *self.postgres.lock().unwrap_or_else(PoisonError::into_inner) = Some(postgres);

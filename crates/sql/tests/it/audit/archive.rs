@@ -63,11 +63,11 @@ fn dropped<S: Shop>(shop: &S) -> (ArchiveSummary, Pages) {
 }
 
 /// Archives what is old, and says what that was.
-pub(super) fn archived<S: Shop>(shop: &S) -> ArchiveSummary {
+pub(crate) fn archived<S: Shop>(shop: &S) -> ArchiveSummary {
     dropped(shop).0
 }
 
-pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &mut S) {
+pub(crate) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(80, "old-");
     let old = every_command(&*store, &mut maker, "old");
@@ -120,7 +120,7 @@ pub(super) fn what_is_old_and_over_leaves_and_the_rest_adds_up<S: Shop>(shop: &m
     everything_leaves_in_the_end(shop, &young);
 }
 
-pub(super) fn a_long_history_stays_out_of_its_row_and_leaves_with_it<S: Shop>(shop: &mut S) {
+pub(crate) fn a_long_history_stays_out_of_its_row_and_leaves_with_it<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(86, "long-");
     let id = often_amended(&*store, &mut maker);
@@ -169,7 +169,7 @@ fn everything_leaves_in_the_end<S: Shop>(shop: &mut S, young: &Traces) {
     adds_up(shop);
 }
 
-pub(super) fn what_is_only_written_stays<S: Shop>(shop: &mut S) {
+pub(crate) fn what_is_only_written_stays<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(82, "written-");
     every_command(&*store, &mut maker, "");
@@ -182,7 +182,7 @@ pub(super) fn what_is_only_written_stays<S: Shop>(shop: &mut S) {
     assert_eq!(adds_up(shop), before);
 }
 
-pub(super) fn nothing_leaves_that_could_not_be_written<S: Shop>(shop: &mut S) {
+pub(crate) fn nothing_leaves_that_could_not_be_written<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(83, "unwritten-");
     every_command(&*store, &mut maker, "");
@@ -197,7 +197,7 @@ pub(super) fn nothing_leaves_that_could_not_be_written<S: Shop>(shop: &mut S) {
     assert_eq!((archived.after, archived.through), (0, before.events));
 }
 
-pub(super) fn nothing_leaves_books_that_do_not_add_up<S: Shop>(shop: &mut S) {
+pub(crate) fn nothing_leaves_books_that_do_not_add_up<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(84, "wrong-");
     every_command(&*store, &mut maker, "");
@@ -209,7 +209,7 @@ pub(super) fn nothing_leaves_books_that_do_not_add_up<S: Shop>(shop: &mut S) {
     assert_eq!(super::verdict(shop).archived, 0);
 }
 
-pub(super) fn what_is_too_young_is_not_asked_for<S: Shop>(shop: &mut S) {
+pub(crate) fn what_is_too_young_is_not_asked_for<S: Shop>(shop: &mut S) {
     drop(shop.store());
     let order = ArchiveRequest { older_than: Duration::from_hours(23), drop: true };
     let error = stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut Pages::default(), |_| ())
@@ -218,7 +218,7 @@ pub(super) fn what_is_too_young_is_not_asked_for<S: Shop>(shop: &mut S) {
 }
 
 /// The one with the shorter retention looks at its start, as the archive does, and finds what the other has promised.
-pub(super) fn keys_are_kept_as_long_as_any_server_promises<S: Shop>(shop: &mut S) {
+pub(crate) fn keys_are_kept_as_long_as_any_server_promises<S: Shop>(shop: &mut S) {
     let mut maker = Maker::new(86, "promised-");
     let a_month = Options { key_retention: Duration::from_hours(30 * 24), ..shop.options() };
     let store = stockhold_sql::open(&shop.url(), a_month).unwrap();
@@ -249,7 +249,7 @@ pub(super) fn keys_are_kept_as_long_as_any_server_promises<S: Shop>(shop: &mut S
 }
 
 /// A retry of a confirm, with a key of its own, long after: the key is young, and what it stands for is old.
-pub(super) fn a_key_that_outlived_its_reservation_is_no_alarm<S: Shop>(shop: &mut S) {
+pub(crate) fn a_key_that_outlived_its_reservation_is_no_alarm<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(85, "outlived-");
     let traces = every_command(&*store, &mut maker, "");
@@ -266,7 +266,7 @@ pub(super) fn a_key_that_outlived_its_reservation_is_no_alarm<S: Shop>(shop: &mu
     adds_up(shop);
 }
 
-pub(super) fn instances_go_on_while_it_leaves<S: Shop>(shop: &mut S) {
+pub(crate) fn instances_go_on_while_it_leaves<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut maker = Maker::new(86, "during-");
     let mut sold = Vec::new();

@@ -38,7 +38,7 @@ const DRIFTS: [(&str, &str); 5] = [
     ("UPDATE {t}items SET pool_release_at = 7 WHERE pool_release_at IS NULL", "should be None"),
 ];
 
-pub(super) fn pools_that_were_damaged_are_found<S: Shop>(shop: &mut S) {
+pub(crate) fn pools_that_were_damaged_are_found<S: Shop>(shop: &mut S) {
     {
         let store = shop.store();
         let mut maker = Maker::new(90, "drift-");
@@ -61,7 +61,7 @@ pub(super) fn pools_that_were_damaged_are_found<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-pub(super) fn what_archived_reservations_drew_counts<S: Shop>(shop: &mut S) {
+pub(crate) fn what_archived_reservations_drew_counts<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(91, "old-");
     let key = with_pools(&*store, &mut maker, "a");

@@ -56,7 +56,7 @@ fn cut<S: Shop>(shop: &S) {
     assert_eq!(cut, Err(AuditError::Sink("cut off".to_owned())));
 }
 
-pub(super) fn what_is_taken_over_adds_up_and_is_served<S: Shop>(shop: &mut S) {
+pub(crate) fn what_is_taken_over_adds_up_and_is_served<S: Shop>(shop: &mut S) {
     let (pieces, some_item) = carried();
     let events = pieces.iter().map(|piece| piece.events.len() as u64).sum();
     let taken = take(shop, source(pieces, None)).unwrap();
@@ -66,7 +66,7 @@ pub(super) fn what_is_taken_over_adds_up_and_is_served<S: Shop>(shop: &mut S) {
     assert_eq!(item(&*store, &some_item).unwrap().figures.held, 3);
 }
 
-pub(super) fn what_was_cut_off_is_nobodys_store<S: Shop>(shop: &mut S) {
+pub(crate) fn what_was_cut_off_is_nobodys_store<S: Shop>(shop: &mut S) {
     cut(shop);
     let unfinished = AuditError::Open(OpenError::Unfinished);
     let (url, options) = (shop.url(), shop.options());
@@ -78,7 +78,7 @@ pub(super) fn what_was_cut_off_is_nobodys_store<S: Shop>(shop: &mut S) {
     assert_eq!(take(shop, source(carried().0, None)), Err(unfinished));
 }
 
-pub(super) fn a_server_that_ran_before_does_not_go_on<S: Shop>(shop: &mut S) {
+pub(crate) fn a_server_that_ran_before_does_not_go_on<S: Shop>(shop: &mut S) {
     let store = shop.store();
     cut(shop);
     let begun = Instant::now();

@@ -8,7 +8,7 @@ use stockhold_sql::{AuditError, OpenError, Options};
 use stockhold_store::Query;
 use stockhold_store::conformance::{Maker, checkout_maker, maker};
 
-pub(super) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
+pub(crate) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
     let error = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();
     assert!(matches!(error, AuditError::Open(OpenError::OlderSchema { found: 0, .. })), "{error:?}");
     assert!(error.to_string().contains("no stockhold data"), "{error}");
@@ -19,7 +19,7 @@ pub(super) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
     assert_eq!(adds_up(shop).events, 0);
 }
 
-pub(super) fn whatever_callers_did_adds_up<S: Shop>(shop: &mut S) {
+pub(crate) fn whatever_callers_did_adds_up<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     mixed(&[&*stores[0], &*stores[1]], 61, 40);
     let mut maker = Maker::new(62, "traces-");
@@ -32,7 +32,7 @@ pub(super) fn whatever_callers_did_adds_up<S: Shop>(shop: &mut S) {
     assert_eq!(verdict.events, newest, "each event once");
 }
 
-pub(super) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
+pub(crate) fn it_sees_one_moment_while_instances_go_on<S: Shop>(shop: &mut S) {
     let (store, shop) = (shop.store(), &*shop);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -106,7 +106,7 @@ const DRIFTS: [(&str, &[&str], &str); 39] = [
     ("UPDATE {t}archived SET position = 2, at = 0", &["archived"], "which is not there"),
 ];
 
-pub(super) fn every_kind_of_drift_is_found<S: Shop>(shop: &mut S) {
+pub(crate) fn every_kind_of_drift_is_found<S: Shop>(shop: &mut S) {
     {
         let store = shop.store();
         let mut maker = Maker::new(63, "drift-");

@@ -65,7 +65,7 @@ impl<S: Shop> World for Served<'_, S> {
     }
 }
 
-pub(super) fn every_case_of_the_suite<S: Shop>(_: &mut S) {
+pub(crate) fn every_case_of_the_suite<S: Shop>(_: &mut S) {
     let said: Vec<String> = at_once(case_groups().into_iter(), |group| {
         let mut shop = S::another();
         let mut world = Served::new(&mut shop);
@@ -103,14 +103,14 @@ fn histories<S: Shop>(history: fn(&mut dyn World, u64, u32) -> Result<(), String
     assert!(said.is_empty(), "{}", said.join("\n"));
 }
 
-pub(super) fn random_histories_agree_with_the_model<S: Shop>(_: &mut S) {
+pub(crate) fn random_histories_agree_with_the_model<S: Shop>(_: &mut S) {
     histories::<S>(random_history);
 }
 
-pub(super) fn random_histories_with_units_agree_with_the_model<S: Shop>(_: &mut S) {
+pub(crate) fn random_histories_with_units_agree_with_the_model<S: Shop>(_: &mut S) {
     histories::<S>(units_history);
 }
 
-pub(super) fn histories_under_a_clock_that_steps_stay_sound<S: Shop>(_: &mut S) {
+pub(crate) fn histories_under_a_clock_that_steps_stay_sound<S: Shop>(_: &mut S) {
     histories::<S>(stepping_history);
 }

@@ -53,7 +53,7 @@ impl<'a, S: Shop> Scene<'a, S> {
     }
 }
 
-pub(super) fn cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done<S: Shop>(
+pub(crate) fn cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done<S: Shop>(
     shop: &mut S,
 ) {
     let mut scene = Scene::new(shop, 61);
@@ -63,7 +63,7 @@ pub(super) fn cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_no
     assert!(matches!(again, Outcome::Done(_)), "{again:?}");
 }
 
-pub(super) fn cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it<S: Shop>(
+pub(crate) fn cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it<S: Shop>(
     shop: &mut S,
 ) {
     let mut scene = Scene::new(shop, 62);
@@ -73,7 +73,7 @@ pub(super) fn cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_r
     assert!(matches!(again, Outcome::Replayed(_)), "{again:?}");
 }
 
-pub(super) fn cut_when_the_answer_has_come_nothing_is_lost<S: Shop>(shop: &mut S) {
+pub(crate) fn cut_when_the_answer_has_come_nothing_is_lost<S: Shop>(shop: &mut S) {
     let mut scene = Scene::new(shop, 63);
     let (envelope, outcome) = scene.cut(Cut::AfterAnswer);
     assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
@@ -81,7 +81,7 @@ pub(super) fn cut_when_the_answer_has_come_nothing_is_lost<S: Shop>(shop: &mut S
     assert!(matches!(again, Outcome::Replayed(_)), "{again:?}");
 }
 
-pub(super) fn a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_store_serves_again<S: Shop>(
+pub(crate) fn a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_store_serves_again<S: Shop>(
     shop: &mut S,
 ) {
     let mut scene = Scene::new(shop, 64);

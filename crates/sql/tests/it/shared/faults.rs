@@ -9,7 +9,7 @@ use stockhold_sql::Options;
 use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Answer, Failure, Query, Request};
 
-pub(super) fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused<S: Shop>(shop: &mut S) {
+pub(crate) fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(20, "stall-");
     let item_key = stock(&*store, &mut maker, "a", 1);
@@ -27,7 +27,7 @@ pub(super) fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused<S: Sh
     shop.audit();
 }
 
-pub(super) fn what_another_instance_committed_under_the_awaited_lock_is_seen<S: Shop>(shop: &mut S) {
+pub(crate) fn what_another_instance_committed_under_the_awaited_lock_is_seen<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(21, "behind-");
     let item_key = stock(&*store, &mut maker, "a", 10);
@@ -42,7 +42,7 @@ pub(super) fn what_another_instance_committed_under_the_awaited_lock_is_seen<S: 
     }
 }
 
-pub(super) fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done<S: Shop>(shop: &mut S) {
+pub(crate) fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done<S: Shop>(shop: &mut S) {
     let lock_timeout = Some(Duration::from_millis(20));
     let store = open(shop, Options { lock_timeout, ..shop.options() });
     let mut maker = Maker::new(24, "never-");
@@ -56,7 +56,7 @@ pub(super) fn a_lock_that_is_never_given_is_overloaded_and_nothing_is_done<S: Sh
     shop.audit();
 }
 
-pub(super) fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only<S: Shop>(shop: &mut S) {
+pub(crate) fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(34, "fresh-");
     let item_key = stock(&*store, &mut maker, "a", 10);
@@ -77,7 +77,7 @@ pub(super) fn a_fresh_id_that_is_in_use_is_internal_for_its_command_only<S: Shop
     shop.audit();
 }
 
-pub(super) fn an_assertion_that_fires_is_internal_for_its_command_only<S: Shop>(shop: &mut S) {
+pub(crate) fn an_assertion_that_fires_is_internal_for_its_command_only<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(30, "alarm-");
     let (bad, good) = (stock(&*store, &mut maker, "bad", 10), stock(&*store, &mut maker, "good", 10));
@@ -101,7 +101,7 @@ pub(super) fn an_assertion_that_fires_is_internal_for_its_command_only<S: Shop>(
     shop.audit();
 }
 
-pub(super) fn a_damaged_row_is_never_served<S: Shop>(shop: &mut S) {
+pub(crate) fn a_damaged_row_is_never_served<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(31, "damage-");
     let item_key = stock(&*store, &mut maker, "a", 10);

@@ -23,7 +23,7 @@ fn each(stores: &[Arc<dyn Store>]) -> Vec<&dyn Store> {
     stores.iter().map(|store| &**store).collect()
 }
 
-pub(super) fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units<S: Shop>(_: &mut S) {
+pub(crate) fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
         let mut shop = S::another();
         workload::buyers(&each(&instances(&shop, count, &shop.options())), count as u64);
@@ -31,7 +31,7 @@ pub(super) fn a_thousand_buyers_at_two_and_four_instances_get_a_hundred_units<S:
     }
 }
 
-pub(super) fn one_key_used_at_several_instances_at_once_has_one_effect<S: Shop>(_: &mut S) {
+pub(crate) fn one_key_used_at_several_instances_at_once_has_one_effect<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
         let mut shop = S::another();
         workload::same_keys(&each(&instances(&shop, count, &shop.options())), count as u64);
@@ -39,7 +39,7 @@ pub(super) fn one_key_used_at_several_instances_at_once_has_one_effect<S: Shop>(
     }
 }
 
-pub(super) fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock<S: Shop>(_: &mut S) {
+pub(crate) fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
         let mut shop = S::alone();
         workload::opposite_baskets(&each(&instances(&shop, count, &shop.options())), count as u64);
@@ -49,7 +49,7 @@ pub(super) fn baskets_in_opposite_orders_at_several_instances_do_not_deadlock<S:
 }
 
 /// With the database's own clock and the stores' own sweepers, so that much falls due on the way.
-pub(super) fn whatever_callers_do_at_several_instances_the_books_balance<S: Shop>(_: &mut S) {
+pub(crate) fn whatever_callers_do_at_several_instances_the_books_balance<S: Shop>(_: &mut S) {
     for count in [2_usize, 4] {
         let mut shop = S::another();
         let options = Options {
@@ -66,7 +66,7 @@ pub(super) fn whatever_callers_do_at_several_instances_the_books_balance<S: Shop
     }
 }
 
-pub(super) fn a_key_that_another_instance_is_committing_is_waited_for<S: Shop>(shop: &mut S) {
+pub(crate) fn a_key_that_another_instance_is_committing_is_waited_for<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(4, "inflight-");
     let item_key = stock(&*store, &mut maker, "a", 10);
@@ -87,7 +87,7 @@ pub(super) fn a_key_that_another_instance_is_committing_is_waited_for<S: Shop>(s
     shop.audit();
 }
 
-pub(super) fn an_item_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
+pub(crate) fn an_item_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(16, "making-");
     let item_key = stock(&*store, &mut maker, "a", 10);
@@ -107,7 +107,7 @@ pub(super) fn an_item_that_another_instance_is_creating_is_waited_for<S: Shop>(s
     }
 }
 
-pub(super) fn a_position_that_another_instance_is_giving_is_waited_for<S: Shop>(shop: &mut S) {
+pub(crate) fn a_position_that_another_instance_is_giving_is_waited_for<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(17, "numbering-");
     // Another instance numbers the second batch, as if it had not been able to see the first yet. It has locked the sequencer
@@ -134,7 +134,7 @@ pub(super) fn a_position_that_another_instance_is_giving_is_waited_for<S: Shop>(
     assert_eq!(rows.iter().map(stocked).collect::<Vec<_>>(), [(1, second), (2, first)]);
 }
 
-pub(super) fn two_instances_that_create_the_same_items_create_each_once<S: Shop>(shop: &mut S) {
+pub(crate) fn two_instances_that_create_the_same_items_create_each_once<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(5, "new-"), Maker::new(6, "new-")];
     let names: Vec<String> = (0..150).map(|n| n.to_string()).collect();
@@ -156,7 +156,7 @@ pub(super) fn two_instances_that_create_the_same_items_create_each_once<S: Shop>
     shop.audit();
 }
 
-pub(super) fn confirm_release_and_expiry_at_two_instances_agree_on_one_end<S: Shop>(shop: &mut S) {
+pub(crate) fn confirm_release_and_expiry_at_two_instances_agree_on_one_end<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(9, "end-"), Maker::new(10, "end-")];
     let item_key = stock(&*stores[0], &mut makers[0], "a", 300);
@@ -185,7 +185,7 @@ pub(super) fn confirm_release_and_expiry_at_two_instances_agree_on_one_end<S: Sh
     shop.audit();
 }
 
-pub(super) fn positions_are_dense_and_follow_each_items_sequence<S: Shop>(shop: &mut S) {
+pub(crate) fn positions_are_dense_and_follow_each_items_sequence<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(11, "events-"), Maker::new(12, "events-")];
     let items = ["a", "b", "c"].map(|name| stock(&*stores[0], &mut makers[0], name, 100_000));
@@ -222,7 +222,7 @@ pub(super) fn positions_are_dense_and_follow_each_items_sequence<S: Shop>(shop: 
     shop.audit();
 }
 
-pub(super) fn two_instances_that_sweep_at_once_expire_each_hold_once<S: Shop>(shop: &mut S) {
+pub(crate) fn two_instances_that_sweep_at_once_expire_each_hold_once<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(13, "sweep-"), Maker::new(14, "sweep-")];
     let items = ["a", "b", "c", "d"].map(|name| stock(&*stores[0], &mut makers[0], name, 10_000));
@@ -250,7 +250,7 @@ pub(super) fn two_instances_that_sweep_at_once_expire_each_hold_once<S: Shop>(sh
     shop.audit();
 }
 
-pub(super) fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after<S: Shop>(shop: &mut S) {
+pub(crate) fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut maker = Maker::new(15, "pause-");
     let item_key = stock(&*stores[0], &mut maker, "a", 10);
@@ -276,7 +276,7 @@ pub(super) fn a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_
     shop.audit();
 }
 
-pub(super) fn a_record_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
+pub(crate) fn a_record_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(18, "record-");
     let key = maker.record(RecordKind::ApiKey, "a");
@@ -293,7 +293,7 @@ pub(super) fn a_record_that_another_instance_is_creating_is_waited_for<S: Shop>(
 }
 
 /// The same records are created, changed and deleted, from the same versions.
-pub(super) fn of_two_instances_that_change_the_same_record_one_succeeds<S: Shop>(shop: &mut S) {
+pub(crate) fn of_two_instances_that_change_the_same_record_one_succeeds<S: Shop>(shop: &mut S) {
     const RECORDS: usize = 60;
     let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(19, "one-of-"), Maker::new(20, "one-of-")];

@@ -35,7 +35,7 @@ fn one(maker: &mut Maker, key: &ItemKey) -> Envelope {
     maker.wrap(maker::reserve_for(60, &[(key, 1)]))
 }
 
-pub(super) fn who_comes_while_the_lock_is_waited_for_goes_along<S: Shop>(shop: &mut S) {
+pub(crate) fn who_comes_while_the_lock_is_waited_for_goes_along<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = makers(1, 121, "along-").remove(0);
     let key = stock(&*store, &mut maker, "a", 100);
@@ -48,7 +48,7 @@ pub(super) fn who_comes_while_the_lock_is_waited_for_goes_along<S: Shop>(shop: &
 }
 
 /// The key of a submission that joins a batch was not read, so the database has to find the duplicate.
-pub(super) fn who_goes_along_and_repeats_a_key_is_told_of_the_first<S: Shop>(shop: &mut S) {
+pub(crate) fn who_goes_along_and_repeats_a_key_is_told_of_the_first<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = makers(1, 122, "again-").remove(0);
     let key = stock(&*store, &mut maker, "a", 100);
@@ -66,7 +66,7 @@ pub(super) fn who_goes_along_and_repeats_a_key_is_told_of_the_first<S: Shop>(sho
 }
 
 /// A refusal is given with the key read: a repeated reserve is not told that its own units are gone.
-pub(super) fn who_goes_along_and_would_be_refused_is_judged_with_his_key<S: Shop>(shop: &mut S) {
+pub(crate) fn who_goes_along_and_would_be_refused_is_judged_with_his_key<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = makers(1, 123, "short-").remove(0);
     let key = stock(&*store, &mut maker, "a", 10);

@@ -34,7 +34,7 @@ fn shared(terms: LimitTerms) -> LimitTerms {
     LimitTerms { per: None, ..terms }
 }
 
-pub(super) fn a_limit_waits_for_what_was_decided_before_it_and_stops_what_comes_after<S: Shop>(shop: &mut S) {
+pub(crate) fn a_limit_waits_for_what_was_decided_before_it_and_stops_what_comes_after<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut maker = Maker::new(110, "limit-");
     let item_key = stock(&*stores[0], &mut maker, "a", 10);
@@ -65,7 +65,7 @@ pub(super) fn a_limit_waits_for_what_was_decided_before_it_and_stops_what_comes_
 }
 
 /// Each of some customers asks for more than the limit allows, at all instances at once.
-pub(super) fn a_customer_gets_as_many_at_several_instances_as_the_limit_allows<S: Shop>(shop: &mut S) {
+pub(crate) fn a_customer_gets_as_many_at_several_instances_as_the_limit_allows<S: Shop>(shop: &mut S) {
     const CUSTOMERS: usize = 8;
     let stores = [shop.store(), shop.store(), shop.store()];
     let mut makers = makers(stores.len(), 111, "customers-");
@@ -102,7 +102,7 @@ pub(super) fn a_customer_gets_as_many_at_several_instances_as_the_limit_allows<S
 }
 
 /// Over items that the instances reserve in different orders.
-pub(super) fn a_shared_limit_is_counted_once_over_several_instances<S: Shop>(_: &mut S) {
+pub(crate) fn a_shared_limit_is_counted_once_over_several_instances<S: Shop>(_: &mut S) {
     const ITEMS: usize = 12;
     let mut shop = S::alone();
     let stores = [shop.store(), shop.store()];
@@ -133,7 +133,7 @@ pub(super) fn a_shared_limit_is_counted_once_over_several_instances<S: Shop>(_: 
     shop.audit();
 }
 
-pub(super) fn a_counter_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
+pub(crate) fn a_counter_that_another_instance_is_creating_is_waited_for<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(113, "counter-");
     let item_key = stock(&*store, &mut maker, "a", 10);
@@ -154,7 +154,7 @@ pub(super) fn a_counter_that_another_instance_is_creating_is_waited_for<S: Shop>
     adds_up(shop);
 }
 
-pub(super) fn counters_of_ended_generations_are_deleted<S: Shop>(shop: &mut S) {
+pub(crate) fn counters_of_ended_generations_are_deleted<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(114, "ended-");
     let items = ["a", "b"].map(|name| stock(&*store, &mut maker, name, 10));
@@ -184,7 +184,7 @@ pub(super) fn counters_of_ended_generations_are_deleted<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-pub(super) fn the_sweeper_expires_counted_holds<S: Shop>(shop: &mut S) {
+pub(crate) fn the_sweeper_expires_counted_holds<S: Shop>(shop: &mut S) {
     let sweep_every = Some(Duration::from_millis(20));
     let options = Options { sweep_every, sweep_batch: 20, ..shop.options() };
     let stores: [Arc<dyn Store>; 2] = [open(shop, options.clone()), open(shop, options)];
@@ -211,7 +211,7 @@ pub(super) fn the_sweeper_expires_counted_holds<S: Shop>(shop: &mut S) {
     shop.audit();
 }
 
-pub(super) fn a_counter_that_somebody_has_locked_keeps_no_other_hold_from_being_expired<S: Shop>(
+pub(crate) fn a_counter_that_somebody_has_locked_keeps_no_other_hold_from_being_expired<S: Shop>(
     shop: &mut S,
 ) {
     let options = Options { sweep_every: Some(Duration::from_millis(20)), ..shop.options() };
@@ -241,7 +241,7 @@ pub(super) fn a_counter_that_somebody_has_locked_keeps_no_other_hold_from_being_
 }
 
 /// Everybody asks for two units at both instances at once, of different items. There are fewer units than buyers need.
-pub(super) fn of_a_thousand_buyers_nobody_gets_three_units_and_nobody_less_than_was_left<S: Shop>(
+pub(crate) fn of_a_thousand_buyers_nobody_gets_three_units_and_nobody_less_than_was_left<S: Shop>(
     shop: &mut S,
 ) {
     const BUYERS: usize = 1_000;
@@ -301,7 +301,7 @@ pub(super) fn of_a_thousand_buyers_nobody_gets_three_units_and_nobody_less_than_
 }
 
 /// While buyers reserve, confirm and release at two instances, a limit is lowered, raised, deleted and set again.
-pub(super) fn a_limit_that_changes_under_load_counts_what_its_reservations_have<S: Shop>(shop: &mut S) {
+pub(crate) fn a_limit_that_changes_under_load_counts_what_its_reservations_have<S: Shop>(shop: &mut S) {
     const CUSTOMERS: usize = 6;
     const AT_ONCE: usize = 8;
     let stores = [shop.store(), shop.store()];

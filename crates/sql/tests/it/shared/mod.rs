@@ -2,15 +2,15 @@
 
 pub(crate) mod proxy;
 
-mod conformance;
+pub(crate) mod conformance;
 pub(crate) mod cuts;
-mod faults;
-mod instances;
-mod late_arrivals;
-mod limits;
-mod pools;
-mod sweeper;
-mod traffic;
+pub(crate) mod faults;
+pub(crate) mod instances;
+pub(crate) mod late_arrivals;
+pub(crate) mod limits;
+pub(crate) mod pools;
+pub(crate) mod sweeper;
+pub(crate) mod traffic;
 
 use crate::audit::{Shop, for_every_dialect};
 use std::sync::Arc;
@@ -96,9 +96,9 @@ pub(crate) fn open<S: Shop>(shop: &S, options: Options) -> Arc<dyn Store> {
 /// Somebody who holds an item's row, as another instance does while it commits, until they commit.
 fn lock<S: Shop>(shop: &S, item: &ItemKey) -> Box<dyn FnMut(&str)> {
     let mut holder = shop.somebody();
-    let (location, sku) = (item.location(), item.sku());
+    let (place, location, sku) = (S::place_of(item), item.location(), item.sku());
     holder(&format!(
-        "BEGIN; SELECT 1 FROM {{t}}items WHERE location = '{location}' AND sku = '{sku}' FOR UPDATE"
+        "BEGIN; SELECT 1 FROM {{t}}items WHERE {place}location = '{location}' AND sku = '{sku}' FOR UPDATE"
     ));
     holder
 }

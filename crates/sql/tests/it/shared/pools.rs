@@ -38,7 +38,7 @@ fn releases(store: &dyn Store, of: &ItemKey) -> usize {
 }
 
 /// Buyers of the public and of the presale, and sweeps, at two instances. The clock comes to the end of the presale among them.
-pub(super) fn a_presale_that_ends_in_the_millisecond_of_a_reserve_promises_no_unit_twice<S: Shop>(
+pub(crate) fn a_presale_that_ends_in_the_millisecond_of_a_reserve_promises_no_unit_twice<S: Shop>(
     shop: &mut S,
 ) {
     const STOCK: u64 = 200;
@@ -107,7 +107,7 @@ fn sweeping<S: Shop>(shop: &S) -> Arc<dyn Store> {
     open(shop, Options { sweep_every, sweep_batch: 7, ..shop.options() })
 }
 
-pub(super) fn the_sweeper_releases_pools_on_time_and_each_once<S: Shop>(shop: &mut S) {
+pub(crate) fn the_sweeper_releases_pools_on_time_and_each_once<S: Shop>(shop: &mut S) {
     const ITEMS: usize = 40;
     let stores = [sweeping(shop), sweeping(shop)];
     let mut maker = Maker::new(121, "swept-");
@@ -133,7 +133,7 @@ pub(super) fn the_sweeper_releases_pools_on_time_and_each_once<S: Shop>(shop: &m
     shop.audit();
 }
 
-pub(super) fn an_item_that_somebody_has_locked_keeps_no_other_pool_from_its_release<S: Shop>(shop: &mut S) {
+pub(crate) fn an_item_that_somebody_has_locked_keeps_no_other_pool_from_its_release<S: Shop>(shop: &mut S) {
     let store = sweeping(shop);
     let mut maker = Maker::new(122, "locked-");
     let items = ["a", "b"].map(|name| stock(&*store, &mut maker, name, 10));
@@ -150,7 +150,7 @@ pub(super) fn an_item_that_somebody_has_locked_keeps_no_other_pool_from_its_rele
     shop.audit();
 }
 
-pub(super) fn a_sweep_that_somebody_submits_releases_what_others_have_not<S: Shop>(shop: &mut S) {
+pub(crate) fn a_sweep_that_somebody_submits_releases_what_others_have_not<S: Shop>(shop: &mut S) {
     const ITEMS: usize = 30;
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(stores.len(), 123, "asked-");

@@ -33,7 +33,7 @@ fn status(store: &dyn Store, id: ReservationId) -> Status {
     hold(store, id).unwrap().status
 }
 
-pub(super) fn a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time<S: Shop>(
+pub(crate) fn a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_before_its_time<S: Shop>(
     shop: &mut S,
 ) {
     let stores = [sweeping(shop), sweeping(shop)];
@@ -59,7 +59,7 @@ pub(super) fn a_crowd_that_falls_due_at_once_is_expired_each_once_and_none_befor
     shop.audit();
 }
 
-pub(super) fn an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket<S: Shop>(
+pub(crate) fn an_item_that_somebody_has_locked_stops_neither_the_others_nor_half_of_a_basket<S: Shop>(
     shop: &mut S,
 ) {
     let store = sweeping(shop);
@@ -78,7 +78,7 @@ pub(super) fn an_item_that_somebody_has_locked_stops_neither_the_others_nor_half
     shop.audit();
 }
 
-pub(super) fn a_lock_that_is_never_released_delays_no_other_reservation<S: Shop>(shop: &mut S) {
+pub(crate) fn a_lock_that_is_never_released_delays_no_other_reservation<S: Shop>(shop: &mut S) {
     let (sweep_every, lock_timeout) = (Some(Duration::from_millis(20)), Some(Duration::from_secs(1)));
     let store = open(shop, Options { sweep_every, lock_timeout, sweep_batch: 10, ..shop.options() });
     let mut maker = Maker::new(76, "kept-");
@@ -107,7 +107,7 @@ pub(super) fn a_lock_that_is_never_released_delays_no_other_reservation<S: Shop>
     shop.audit();
 }
 
-pub(super) fn a_hold_that_cannot_be_read_keeps_no_other_from_being_expired<S: Shop>(shop: &mut S) {
+pub(crate) fn a_hold_that_cannot_be_read_keeps_no_other_from_being_expired<S: Shop>(shop: &mut S) {
     counts::start();
     let store = sweeping(shop);
     let mut maker = Maker::new(77, "unread-");
@@ -122,7 +122,7 @@ pub(super) fn a_hold_that_cannot_be_read_keeps_no_other_from_being_expired<S: Sh
     assert!(count("stockhold_invariant_alarms_total") >= 1.0);
 }
 
-pub(super) fn a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting<S: Shop>(shop: &mut S) {
+pub(crate) fn a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting<S: Shop>(shop: &mut S) {
     counts::start();
     let store = sweeping(shop);
     let mut maker = Maker::new(73, "broken-");
@@ -138,7 +138,7 @@ pub(super) fn a_hold_that_cannot_be_expired_is_counted_and_keeps_nobody_waiting<
     assert!(count("stockhold_invariant_alarms_total") >= 1.0);
 }
 
-pub(super) fn a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet<S: Shop>(shop: &mut S) {
+pub(crate) fn a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet<S: Shop>(shop: &mut S) {
     let store = sweeping(shop);
     let mut maker = Maker::new(74, "both-");
     let items = ["a", "b"].map(|name| stock(&*store, &mut maker, name, 10_000));
@@ -155,7 +155,7 @@ pub(super) fn a_sweep_that_somebody_submits_and_the_stores_own_do_not_meet<S: Sh
     shop.audit();
 }
 
-pub(super) fn a_crowd_is_reclaimed_while_others_reserve_the_same_items<S: Shop>(shop: &mut S) {
+pub(crate) fn a_crowd_is_reclaimed_while_others_reserve_the_same_items<S: Shop>(shop: &mut S) {
     // As it is run, but for the pause.
     let options = Options { sweep_every: Some(Duration::from_millis(50)), ..shop.options() };
     let stores = [open(shop, options.clone()), open(shop, options)];

@@ -45,7 +45,7 @@ const DRIFTS: [(&str, &str, &str); 8] = [
     ("UPDATE {t}unit_sales SET sku = 'x' WHERE returned_at IS NULL", "unit_sales", "of items that are there"),
 ];
 
-pub(super) fn every_kind_of_drift_of_units_is_found<S: Shop>(shop: &mut S) {
+pub(crate) fn every_kind_of_drift_of_units_is_found<S: Shop>(shop: &mut S) {
     let store = shop.store();
     busy(&*store, &mut Maker::new(121, "drift-"));
     drop(store);
@@ -83,7 +83,7 @@ impl ArchiveSink for Nowhere {
     }
 }
 
-pub(super) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
+pub(crate) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(122, "archive-");
     let hall = busy(&*store, &mut maker);
@@ -107,7 +107,7 @@ pub(super) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-pub(super) fn a_hall_is_taken_over<S: Shop>(shop: &mut S) {
+pub(crate) fn a_hall_is_taken_over<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(123, "copy-");
     let hall = busy(&*store, &mut maker);

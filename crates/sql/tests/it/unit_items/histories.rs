@@ -37,7 +37,7 @@ fn held(store: &dyn Store, maker: &mut Maker, item: &ItemKey, unit: &str) -> Res
     }
 }
 
-pub(super) fn a_history_takes_no_more_room_than_it_shows<S: Shop>(shop: &mut S) {
+pub(crate) fn a_history_takes_no_more_room_than_it_shows<S: Shop>(shop: &mut S) {
     let (store, mut maker) = (shop.store(), Maker::new(132, "long-"));
     let hall = hall(&*store, &mut maker, 1, 2);
     let longer = "octet_length(history) > 512 OR octet_length(history) % 8 <> 0";
@@ -56,7 +56,7 @@ pub(super) fn a_history_takes_no_more_room_than_it_shows<S: Shop>(shop: &mut S) 
     ));
 }
 
-pub(super) fn events_that_were_archived_are_left_out<S: Shop>(shop: &mut S) {
+pub(crate) fn events_that_were_archived_are_left_out<S: Shop>(shop: &mut S) {
     let (store, mut maker) = (shop.store(), Maker::new(133, "left-"));
     let hall = hall(&*store, &mut maker, 1, 2);
     let first = held(&*store, &mut maker, &hall, "r00-00");

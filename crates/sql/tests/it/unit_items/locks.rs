@@ -10,7 +10,7 @@ use stockhold_domain::{ItemKey, Status};
 use stockhold_sql::Options;
 use stockhold_store::conformance::maker;
 
-pub(super) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
+pub(crate) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 111, "row-");
     let hall = hall(&*stores[0], &mut makers[0], 2, 5);
@@ -52,7 +52,7 @@ fn locking(hall: &ItemKey, ids: &[&str]) -> String {
     "BEGIN".to_owned() + &locks.collect::<String>()
 }
 
-pub(super) fn a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only<S: Shop>(shop: &mut S) {
+pub(crate) fn a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only<S: Shop>(shop: &mut S) {
     let (sweep_every, lock_timeout) = (Some(Duration::from_millis(20)), Some(Duration::from_secs(1)));
     let store = open(shop, Options { sweep_every, lock_timeout, ..shop.options() });
     let mut makers = makers(1, 129, "kept-");
@@ -76,7 +76,7 @@ pub(super) fn a_unit_that_somebody_keeps_locked_keeps_its_own_hold_only<S: Shop>
     adds_up(shop);
 }
 
-pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
+pub(crate) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut makers = makers(1, 112, "pass-");
     let hall = hall(&*store, &mut makers[0], 1, 5);
@@ -91,7 +91,7 @@ pub(super) fn a_claim_passes_by_what_others_have_locked<S: Shop>(shop: &mut S) {
 }
 
 /// What is passed by may come back: a refusal needs a count that is short too.
-pub(super) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
+pub(crate) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut makers = makers(1, 113, "back-");
     let hall = hall(&*store, &mut makers[0], 1, 2);
@@ -108,7 +108,7 @@ pub(super) fn nobody_is_refused_what_may_come_back<S: Shop>(shop: &mut S) {
 }
 
 /// A transaction that others wait for can take the units that it has locked.
-pub(super) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
+pub(crate) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
     let mut shop = S::alone();
     let store = shop.store();
     let mut makers = makers(1, 115, "taken-");
@@ -133,7 +133,7 @@ pub(super) fn what_is_passed_by_and_taken_is_sold_out<S: Shop>(_: &mut S) {
 }
 
 /// By their bytes `A10` comes before `A9`, in the order of claims behind it.
-pub(super) fn what_is_waited_for_is_locked_in_the_order_of_ids<S: Shop>(_: &mut S) {
+pub(crate) fn what_is_waited_for_is_locked_in_the_order_of_ids<S: Shop>(_: &mut S) {
     let mut shop = S::alone();
     let store = shop.store();
     let mut makers = makers(1, 116, "order-");
@@ -153,7 +153,7 @@ pub(super) fn what_is_waited_for_is_locked_in_the_order_of_ids<S: Shop>(_: &mut 
 }
 
 /// What passes by has looked at an entry of the index and leaves it behind as it was: free for the transaction that has locked the unit.
-pub(super) fn who_passes_a_unit_by_does_not_hold_up_who_has_it<S: Shop>(shop: &mut S) {
+pub(crate) fn who_passes_a_unit_by_does_not_hold_up_who_has_it<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut makers = makers(1, 117, "by-");
     let hall = hall_of(&*store, &mut makers[0], 1, |_| ["A1", "A3", "A2"].map(str::to_owned).to_vec());
@@ -176,7 +176,7 @@ pub(super) fn who_passes_a_unit_by_does_not_hold_up_who_has_it<S: Shop>(shop: &m
     shop.audit();
 }
 
-pub(super) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut S) {
+pub(crate) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut makers = makers(1, 114, "rules-");
     let hall = hall(&*store, &mut makers[0], 1, 3);

@@ -1,9 +1,9 @@
 //! Units with ids, whatever the dialect: two instances that want the same, and what the database itself sees to.
 
-mod audit;
-mod histories;
+pub(crate) mod audit;
+pub(crate) mod histories;
 mod locks;
-mod races;
+pub(crate) mod races;
 
 use crate::audit::{Shop, adds_up, for_every_dialect};
 use crate::fixture::run;

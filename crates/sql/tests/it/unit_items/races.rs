@@ -33,7 +33,7 @@ fn pair() -> BestAvailable {
     BestAvailable { adjacent: true, ..BestAvailable::default() }
 }
 
-pub(super) fn two_units_and_a_thousand_buyers<S: Shop>(shop: &mut S) {
+pub(crate) fn two_units_and_a_thousand_buyers<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 101, "crowd-");
     let hall = hall(&*stores[0], &mut makers[0], 1, 2);
@@ -47,7 +47,7 @@ pub(super) fn two_units_and_a_thousand_buyers<S: Shop>(shop: &mut S) {
     each_has_its_own(shop, &*stores[1], &hall, &had);
 }
 
-pub(super) fn overlapping_names_in_opposite_orders<S: Shop>(shop: &mut S) {
+pub(crate) fn overlapping_names_in_opposite_orders<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 102, "names-");
     let hall = hall(&*stores[0], &mut makers[0], 6, 10);
@@ -78,7 +78,7 @@ pub(super) fn overlapping_names_in_opposite_orders<S: Shop>(shop: &mut S) {
     each_has_its_own(shop, &*stores[0], &hall, &had);
 }
 
-pub(super) fn who_loses_the_best_finds_the_next_best<S: Shop>(shop: &mut S) {
+pub(crate) fn who_loses_the_best_finds_the_next_best<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 103, "best-");
     let hall = hall(&*stores[0], &mut makers[0], 16, 6);
@@ -98,7 +98,7 @@ pub(super) fn who_loses_the_best_finds_the_next_best<S: Shop>(shop: &mut S) {
     each_has_its_own(shop, &*stores[0], &hall, &had);
 }
 
-pub(super) fn any_and_the_best_at_once<S: Shop>(shop: &mut S) {
+pub(crate) fn any_and_the_best_at_once<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 104, "both-");
     let hall = hall(&*stores[0], &mut makers[0], 12, 8);
@@ -121,7 +121,7 @@ pub(super) fn any_and_the_best_at_once<S: Shop>(shop: &mut S) {
 }
 
 /// In a hall whose ids are in another order than its seats, and of which there is never enough.
-pub(super) fn names_and_any_and_the_best_meet_no_deadlock<S: Shop>(_: &mut S) {
+pub(crate) fn names_and_any_and_the_best_meet_no_deadlock<S: Shop>(_: &mut S) {
     const INSTANCES: usize = 4;
     let mut shop = S::alone();
     let stores: Vec<_> = (0..INSTANCES).map(|_| shop.store()).collect();
@@ -154,7 +154,7 @@ pub(super) fn names_and_any_and_the_best_meet_no_deadlock<S: Shop>(_: &mut S) {
     assert!(deadlocks <= S::CHANCE_DEADLOCKS, "{deadlocks} deadlocks");
 }
 
-pub(super) fn units_that_fall_due_in_the_middle<S: Shop>(shop: &mut S) {
+pub(crate) fn units_that_fall_due_in_the_middle<S: Shop>(shop: &mut S) {
     const SEATS: usize = 60;
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 105, "due-");
@@ -191,7 +191,7 @@ pub(super) fn units_that_fall_due_in_the_middle<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-pub(super) fn baskets_of_both_kinds_in_opposite_orders<S: Shop>(shop: &mut S) {
+pub(crate) fn baskets_of_both_kinds_in_opposite_orders<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 106, "mixed-");
     let hall = hall(&*stores[0], &mut makers[0], 4, 10);
@@ -205,7 +205,7 @@ pub(super) fn baskets_of_both_kinds_in_opposite_orders<S: Shop>(shop: &mut S) {
 }
 
 /// Halls with more free units than are ever claimed at once, where a claim may begin elsewhere than at the beginning.
-pub(super) fn baskets_over_two_large_halls_in_opposite_orders<S: Shop>(shop: &mut S) {
+pub(crate) fn baskets_over_two_large_halls_in_opposite_orders<S: Shop>(shop: &mut S) {
     const BUYERS: usize = 60;
     let stores = [shop.store(), shop.store()];
     let large = hall(&*stores[0], &mut makers(1, 111, "wide-")[0], 90, 50);
@@ -228,7 +228,7 @@ pub(super) fn baskets_over_two_large_halls_in_opposite_orders<S: Shop>(shop: &mu
     adds_up(shop);
 }
 
-pub(super) fn safety_stock_is_kept_at_two_instances<S: Shop>(shop: &mut S) {
+pub(crate) fn safety_stock_is_kept_at_two_instances<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = makers(2, 107, "kept-");
     let hall = hall(&*stores[0], &mut makers[0], 1, 20);
@@ -244,7 +244,7 @@ pub(super) fn safety_stock_is_kept_at_two_instances<S: Shop>(shop: &mut S) {
 }
 
 /// Everything that callers do to one hall, at two instances at once, while holds fall due.
-pub(super) fn whatever_callers_do_adds_up<S: Shop>(shop: &mut S) {
+pub(crate) fn whatever_callers_do_adds_up<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut all = makers(2, 108, "all-");
     let hall = hall(&*stores[0], &mut all[0], 5, 8);

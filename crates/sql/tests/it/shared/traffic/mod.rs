@@ -44,11 +44,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS: usize = 2_000;
 
-pub(super) fn half_an_hour_at_two_instances<S: Shop>(shop: &mut S) {
+pub(crate) fn half_an_hour_at_two_instances<S: Shop>(shop: &mut S) {
     half_an_hour(shop, 2, 0x2a11);
 }
 
-pub(super) fn half_an_hour_at_four_instances<S: Shop>(shop: &mut S) {
+pub(crate) fn half_an_hour_at_four_instances<S: Shop>(shop: &mut S) {
     half_an_hour(shop, 4, 0x4a11);
 }
 
