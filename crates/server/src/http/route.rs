@@ -150,6 +150,17 @@ fn on_part_of_item(method: &str, part: &str, name: &str, tail: &str) -> Result<R
     }
 }
 
+/// The route of the stock masters, or of one of them.
+fn on_reconciliation(method: &str, name: &str) -> Result<RouteId, RouteError> {
+    match (name, method) {
+        ("", "GET" | "HEAD") => Ok(RouteId::GetReconciliation),
+        ("", "POST") => Ok(RouteId::Reconcile),
+        ("", _) => Err(RouteError::WrongMethod("GET, HEAD, POST")),
+        (_, "DELETE") => Ok(RouteId::ForgetStockMaster),
+        _ => Err(RouteError::WrongMethod("DELETE")),
+    }
+}
+
 /// The route of the sinks, or of one of them.
 fn on_sink(method: &str, name: &str, tail: &str) -> Result<RouteId, RouteError> {
     let (id, allowed) = match (name, tail) {
@@ -278,22 +289,7 @@ fn match_segments<'a>(
             [id, ""],
         ),
         ["v1", "customer-keys", "rewrap", "", "", ""] => (post(RouteId::RewrapCustomers), ["", ""]),
-        ["v1", "reconciliation", name, "", "", ""] if !name.is_empty() => (
-            if method == "DELETE" {
-                Ok(RouteId::ForgetStockMaster)
-            } else {
-                Err(RouteError::WrongMethod("DELETE"))
-            },
-            [name, ""],
-        ),
-        ["v1", "reconciliation", "", "", "", ""] => (
-            match method {
-                "GET" | "HEAD" => Ok(RouteId::GetReconciliation),
-                "POST" => Ok(RouteId::Reconcile),
-                _ => Err(RouteError::WrongMethod("GET, HEAD, POST")),
-            },
-            ["", ""],
-        ),
+        ["v1", "reconciliation", name, "", "", ""] => (on_reconciliation(method, name), [name, ""]),
         ["v1", "sinks", name, tail, "", ""] => (on_sink(method, name, tail), [name, ""]),
         ["v1", "webhooks", id, "deliveries", delivery, "retry"] if !id.is_empty() && !delivery.is_empty() => {
             (post(RouteId::RetryDelivery), [id, delivery])
