@@ -51,7 +51,12 @@ impl Relay {
             }
         }
         all.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-        let status = |(name, record, _): (String, StockMasterRecord, u64)| {
+        let status = |(name, mut record, _): (String, StockMasterRecord, u64)| {
+            let is_configured = self.stock_master_options().iter().any(|options| options.name == name);
+            if !is_configured && !self.is_shared() {
+                // The process that served it was killed, and this one does not.
+                record.holder = None;
+            }
             let report = reports.iter().find(|(of, ..)| *of == name).map(|(_, report, _)| report.clone());
             StockMasterStatus { name, record, report }
         };

@@ -145,7 +145,8 @@ fn sales_are_pushed_and_figures_are_pulled() {
     crate::ctl::refused(&server, &["reconcile", "erp", "--forget"], &["/stock_master", "configuration"]);
     drop(server);
     let server = Server::on(dir.path(), "data");
-    assert_eq!(shown(&server)["stock_master"], "erp", "it is still known");
+    let known = shown(&server);
+    assert_eq!((&known["stock_master"], known.get("instance")), (&"erp".into(), None), "it is still known");
     crate::ctl::done(&server, &["reconcile", "erp", "--forget"]);
     assert!(crate::ctl::done(&server, &["reconcile", "--last"]).contains("There are no stock masters"));
 }
