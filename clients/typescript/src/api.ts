@@ -1319,7 +1319,7 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook endpoint
-         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the answer with the same secret.
+         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the answer with the same secret, or `unknown_webhook` if the endpoint was deleted since.
          *
          *     The address must be https, and its name must lead to public addresses only. The operator of the server may allow other networks.
          *
@@ -13882,6 +13882,7 @@ export interface operations {
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownWebhook"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["TooManyWebhooks"];
             413: components["responses"]["TooLarge"];

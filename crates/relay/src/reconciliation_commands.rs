@@ -105,25 +105,26 @@ impl Relay {
         if self.stock_master_options().iter().any(|options| options.name == name) {
             return Err(ReconciliationError::InUse);
         }
-        if let Some((record, version)) = self.records.read::<StockMasterRecord>(name).await? {
-            if self.is_shared() && record.holder.is_some() {
-                // A holder that lives writes the record in this time, and the version below is not the newest one any more.
-                tokio::time::sleep(RENEW_INTERVAL + RENEW_INTERVAL / 2).await;
-            }
-            let deleted = self.records.write::<StockMasterRecord>(name, None, version, RecordChange::Silent);
-            if deleted.await?.is_none() {
-                return Err(ReconciliationError::InUse);
-            }
+        let Some((record, version)) = self.records.read::<StockMasterRecord>(name).await? else {
+            return Ok(());
+        };
+        if self.is_shared() && record.holder.is_some() {
+            // A holder that lives writes the record in this time, and the version below is not the newest one any more.
+            tokio::time::sleep(RENEW_INTERVAL + RENEW_INTERVAL / 2).await;
         }
         for dry_run in [false, true] {
             let report = report_name(name, dry_run);
             if let Some((_, version)) = self.records.read::<ReconciliationReport>(&report).await? {
-                self.records
-                    .write::<ReconciliationReport>(&report, None, version, RecordChange::Silent)
-                    .await?;
+                let deleted =
+                    self.records.write::<ReconciliationReport>(&report, None, version, RecordChange::Silent);
+                deleted.await?;
             }
         }
-        Ok(())
+        // Last, so that an interrupted request can be repeated.
+        match self.records.write::<StockMasterRecord>(name, None, version, RecordChange::Silent).await? {
+            Some(_) => Ok(()),
+            None => Err(ReconciliationError::InUse),
+        }
     }
 
     async fn change_stock_master(

@@ -16,7 +16,8 @@ pub(super) const CREATE_WEBHOOK: RouteSpec = RouteSpec {
     summary: "Create a webhook endpoint",
     description: "The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard \
         Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a \
-        repeated request under the same idempotency key gets the answer with the same secret.\n\nThe address must be https, and \
+        repeated request under the same idempotency key gets the answer with the same \
+        secret, or `unknown_webhook` if the endpoint was deleted since.\n\nThe address must be https, and \
         its name must lead to public addresses only. The operator of the server may allow other networks.",
     body: required("WebhookRequest"),
     idempotency_key: true,
@@ -25,7 +26,7 @@ pub(super) const CREATE_WEBHOOK: RouteSpec = RouteSpec {
         headers: &[("Location", "WebhookLocation"), NO_STORE, REPLAYED],
         ..json(201, "The endpoint with its secret.", "NewWebhook")
     }],
-    own_reasons: &[Reason::TooManyWebhooks],
+    own_reasons: &[Reason::UnknownWebhook, Reason::TooManyWebhooks],
     ..WEBHOOKS
 };
 

@@ -69,6 +69,10 @@ impl Worker {
             Outcome::Replayed(Made::Record(Record { key, value: Some(value), .. })) => {
                 Ok(Reply { replayed: true, ..created(&key.id, &read(&value)?) })
             }
+            // It was deleted since.
+            Outcome::Replayed(Made::Record(Record { key, value: None, .. })) => {
+                Err(Problem::unknown_webhook(key.id.as_str()).into())
+            }
             Outcome::Refused(Rejection::RecordChanged { .. }) if is_full => {
                 Err(Problem::too_many_webhooks(WEBHOOKS).into())
             }

@@ -218,7 +218,10 @@ fn settings_that_can_t_be_are_refused_at_the_start() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("stock_masters.erp.kind: \"sap\" is no kind") && !said.contains(TOKEN), "{said}");
     let server = Server::start();
-    crate::ctl::done(&server, &["reconcile", "nobody", "--forget"]);
+    for nobody in ["nobody", &"n".repeat(128)] {
+        crate::ctl::done(&server, &["reconcile", nobody, "--forget"]);
+        crate::ctl::refused(&server, &["reconcile", nobody], &["/stock_master"]);
+    }
     crate::ctl::refused(&server, &["reconcile", "erp"], &["/stock_master", "[stock_masters.NAME]"]);
     assert!(crate::ctl::done(&server, &["reconcile", "--last"]).contains("There are no stock masters"));
 }

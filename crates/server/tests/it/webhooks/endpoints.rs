@@ -111,6 +111,10 @@ fn a_repeated_request_creates_one_endpoint() {
         json!({ "url": "https://shop.example/hook", "types": ["limit.deleted"], "idempotency_key": "k" });
     let refused = answer(&call(&server, "POST", "/v1/webhooks", &other), 422);
     assert_eq!(refused["reason"], "idempotency_mismatch");
+    let path = format!("/v1/webhooks/{}", first["webhook_id"].as_str().unwrap());
+    call(&server, "DELETE", &path, &Value::Null);
+    let gone = answer(&call(&server, "POST", "/v1/webhooks", &request), 404);
+    assert_eq!(gone["reason"], "unknown_webhook", "it was created once, and deleted");
 }
 
 #[test]
