@@ -6,6 +6,7 @@ use super::source::{Figure, SourceError};
 use super::worker::{Service, ServiceEnd, proceed, wrong_answer};
 use crate::records::label;
 use std::collections::{BTreeMap, BTreeSet};
+use stockhold_api::problem::Problem;
 use stockhold_api::stock_master_record::{DecrementBatch, Finding, FindingKind};
 use stockhold_domain::limits::TOTAL_UNITS;
 use stockhold_domain::{AdjustStock, Command, ItemKey, Outcome, Precondition, Rejection};
@@ -176,7 +177,8 @@ impl Service<'_> {
         for (correction, outcome) in corrections.iter().zip(outcomes) {
             match outcome? {
                 Outcome::Done(_) => {
-                    self.note_correction(correction, FindingKind::TotalCorrected, correction.delta);
+                    self.count_correction();
+                    self.report_correction(correction, FindingKind::TotalCorrected, correction.delta);
                 }
                 Outcome::Refused(Rejection::BelowCommitted {
                     confirmed_sold,
@@ -191,7 +193,7 @@ impl Service<'_> {
                 // An operator has changed the item meanwhile, or deleted it. The next pull sees it as it is then.
                 Outcome::Refused(Rejection::PreconditionFailed { .. } | Rejection::UnknownItem(_)) => {}
                 Outcome::Refused(refusal) => {
-                    let message = Some(format!("{refusal:?}"));
+                    let message = Some(Problem::from(refusal).detail().to_owned());
                     self.state
                         .report
                         .add(Finding { message, ..about(&correction.item, FindingKind::FigureInvalid) });
@@ -207,14 +209,16 @@ impl Service<'_> {
         let lowest = lowest.max(correction.before.figures.fulfilled).min(TOTAL_UNITS);
         let signed = |units: u64| i64::try_from(units).unwrap_or(i64::MAX);
         let delta = signed(lowest) - signed(total);
+        let mut lowered_by = 0;
         if delta < 0 {
             let command = self.adjustment(correction, delta)?;
-            for outcome in self.worker.records.submit_all(vec![command]).await? {
-                // If it is refused, something has changed again, and the next pull goes on.
-                outcome?;
+            // If it is refused, something has changed again, and the next pull goes on.
+            if matches!(self.worker.records.submit(command).await?, Outcome::Done(_)) {
+                lowered_by = delta;
+                self.count_correction();
             }
         }
-        self.note_correction(correction, FindingKind::CommittedAboveFigure, delta.min(0));
+        self.report_correction(correction, FindingKind::CommittedAboveFigure, lowered_by);
         Ok(())
     }
 
@@ -229,10 +233,9 @@ impl Service<'_> {
         }))
     }
 
-    fn note_correction(&mut self, correction: &Correction, kind: FindingKind, delta: i64) {
+    fn count_correction(&self) {
         let name = self.worker.options.name.clone();
         metrics::counter!("stockhold_stock_master_corrections_total", "stock_master" => name).increment(1);
-        self.report_correction(correction, kind, delta);
     }
 
     fn report_correction(&mut self, correction: &Correction, kind: FindingKind, delta: i64) {

@@ -49,7 +49,9 @@ impl Service<'_> {
             Ok(orders) => orders,
             Err(SourceError::NotOffered) => {
                 // Its sales can't be compared, neither now nor later.
-                self.lease.record.compared = sales.through;
+                if !dry_run {
+                    self.lease.record.compared = sales.through;
+                }
                 self.state.report.note_incomplete(
                     "the stock master offers no orders, so sales and reservations are not compared",
                 );

@@ -201,6 +201,8 @@ impl Service<'_> {
             if now >= self.state.reconcile {
                 self.compare_orders(false).await?;
                 self.finish_report(None).await?;
+                // What was compared is not compared again after a crash, and keeps no event from an archive.
+                proceed(self.lease.write().await?)?;
                 self.state.reconcile = Instant::now() + self.worker.options.reconcile;
             }
             self.keep_record().await?;

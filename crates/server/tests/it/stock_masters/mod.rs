@@ -199,6 +199,9 @@ fn less_there_than_is_promised_here_stops_the_sale() {
     assert_eq!(count(&report, "committed_above_figure"), 1, "{report}");
     let item = server.item("tee").unwrap();
     assert_eq!((item.total_units, item.available), (4, 0));
+    let again = reconcile(&server);
+    assert_eq!(count(&again, "committed_above_figure"), 1, "it persists: {again}");
+    assert!(server.metrics().contains("stockhold_stock_master_corrections_total{stock_master=\"erp\"} 1\n"));
     server.ask(async |client| client.release(hold.reservation_id, None).await).unwrap();
     reconcile(&server);
     check_totals(&server, &master, &["tee"]);

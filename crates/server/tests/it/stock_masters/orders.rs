@@ -1,10 +1,12 @@
 //! Orders of a stock master, compared with sales and reservations.
 
 use super::master::{Fault, Master};
-use super::{count, now, owned, reconcile, sell, start};
+use super::{count, now, owned, reconcile, sell, shown, start};
 use crate::ctl::json;
+use crate::support::wait_for;
 use std::thread::sleep;
 use std::time::Duration;
+use stockhold_api::EventType;
 use stockhold_api::client::At;
 use stockhold_api::wire::Terms;
 
@@ -67,6 +69,32 @@ fn orphans_are_released_if_it_is_allowed_and_sales_never() {
         (&"cancelled".into(), &"orphan".into()),
         "{shown}"
     );
+}
+
+#[test]
+fn a_sale_that_was_reported_is_not_reported_again_after_a_kill() {
+    let (dir, master) = (tempfile::tempdir().unwrap(), Master::start(&[("tee", 10)]));
+    let mut server = start(dir.path(), &master, &[("STOCKHOLD_STOCK_MASTERS__ERP__RECONCILE_SECONDS", "1")]);
+    owned(&server, "tee", 10);
+    master.set_fault(Fault::ForgetsBatches);
+    sell(&server, "tee", "lost");
+    let reported = |server: &crate::support::Server| {
+        let types = [EventType::StockReconciled];
+        let page = server.ask(async |client| client.events(0, Some(1_000), &types).await).unwrap();
+        page.data.iter().filter(|event| event.counts.contains_key("sale_missing")).count()
+    };
+    wait_for("the report", || (reported(&server) == 1).then_some(()));
+    let next_report = |server: &crate::support::Server| {
+        let at = shown(server)["report"]["at"].clone();
+        wait_for("the next report", || (shown(server)["report"]["at"] != at).then_some(()));
+    };
+    next_report(&server);
+    server.kill();
+    server.restart();
+    server.wait_until_ready();
+    next_report(&server);
+    next_report(&server);
+    assert_eq!(reported(&server), 1);
 }
 
 #[test]
