@@ -292,7 +292,7 @@ fn describe() {
     );
     metrics::describe_gauge!(
         HELD_BACK,
-        "1: events that are older than the retention stay, because the sink or webhook of the label has not got them"
+        "1: events that are older than the retention stay, because the sink, webhook or stock master of the label has not got them"
     );
     metrics::counter!("stockhold_archive_failures_total").increment(0);
 }

@@ -319,13 +319,7 @@ impl Index {
 
     /// Deletes some of the closed reservations that [`Index::forget_archived`] lets go of, in a transaction of its own.
     pub(crate) fn delete_closed(&mut self, closed: &[ReservationId]) -> rusqlite::Result<()> {
-        let mut state = self.state;
-        let write = self.db.transaction()?;
-        closed::delete(&write, closed, &mut state.closed, &mut self.throttle.clone())?;
-        write_state(&write, state)?;
-        write.commit()?;
-        self.state = state;
-        Ok(())
+        self.delete_and_set(closed, self.state)
     }
 
     /// Lets go of these closed reservations, and of keys that were used before `dropped_before`. They were archived with the
@@ -337,7 +331,11 @@ impl Index {
         dropped_before: Instant,
     ) -> rusqlite::Result<()> {
         let dropped_before = dropped_before.max(self.state.dropped_before);
-        let mut state = IndexState { dropped_before, archived, ..self.state };
+        self.delete_and_set(closed, IndexState { dropped_before, archived, ..self.state })
+    }
+
+    /// Deletes closed reservations and writes the state, with the counters after that, in one transaction.
+    fn delete_and_set(&mut self, closed: &[ReservationId], mut state: IndexState) -> rusqlite::Result<()> {
         let write = self.db.transaction()?;
         closed::delete(&write, closed, &mut state.closed, &mut self.throttle.clone())?;
         write_state(&write, state)?;
