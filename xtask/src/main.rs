@@ -9,6 +9,7 @@ mod clock;
 mod crash;
 mod curves;
 mod database;
+mod deliveries;
 mod failover;
 mod faults;
 mod http;
@@ -54,6 +55,8 @@ enum Command {
     Databases(bench::databases::Options),
     /// Measure what a gate gives and costs, and count what the two usual designs lose when they are killed
     Gate(bench::gate::Options),
+    /// Measure what sinks and webhooks deliver and cost, or kill the server that serves sinks
+    Deliveries(deliveries::Options),
     /// Measure rates, latency, memory and restart over ranges, and plot them
     Curves(curves::Options),
     /// Full load for minutes; fails when rate, latency or memory drifts
@@ -77,7 +80,11 @@ enum Command {
 impl Command {
     /// Whether it measures, with baselines in this process.
     fn measures(&self) -> bool {
-        matches!(self, Self::Bench(_) | Self::Databases(_) | Self::Gate(_) | Self::Curves(_) | Self::Soak(_))
+        match self {
+            Self::Bench(_) | Self::Databases(_) | Self::Gate(_) | Self::Curves(_) | Self::Soak(_) => true,
+            Self::Deliveries(options) => options.measures(),
+            _ => false,
+        }
     }
 }
 
@@ -88,6 +95,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Databases(options) => bench::databases::run(&options),
         Command::Gate(options) => bench::gate::run(&options),
+        Command::Deliveries(options) => deliveries::run(&options),
         Command::Curves(options) => curves::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Crash(options) => crash::run(&options),

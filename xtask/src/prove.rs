@@ -4,7 +4,7 @@
 use crate::clock::wall_millis;
 use crate::source::has_no_fault_points;
 use crate::spawn::{Build, server_binary};
-use crate::{Outcome, crash, failover, faults, powercut, sim};
+use crate::{Outcome, crash, deliveries, failover, faults, powercut, sim};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -39,6 +39,8 @@ struct Amounts {
     histories: u64,
     /// Of each database.
     failovers: u64,
+    /// Of the server that serves the sinks, on each database.
+    relay_kills: u64,
 }
 
 const SHORT: Amounts = Amounts {
@@ -49,6 +51,7 @@ const SHORT: Amounts = Amounts {
     flips: 3,
     histories: HISTORIES_WITH_EVERYTHING,
     failovers: 1,
+    relay_kills: 2,
 };
 const USUAL: Amounts = Amounts {
     kills: 200,
@@ -58,6 +61,7 @@ const USUAL: Amounts = Amounts {
     flips: 20,
     histories: 1_000,
     failovers: 25,
+    relay_kills: 50,
 };
 const LONG: Amounts = Amounts {
     kills: 2_000,
@@ -67,6 +71,7 @@ const LONG: Amounts = Amounts {
     flips: 100,
     histories: 10_000,
     failovers: 50,
+    relay_kills: 200,
 };
 
 /// `stockhold_sim::ENOUGH`: with fewer histories the simulator does not insist that every kind of fault has happened.
@@ -108,6 +113,8 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         parts.run(name, || sim::run_sim(&server, &["--histories", &histories, "--seed", &seed]))?;
     }
     parts.run("failovers", || failover::run(&failover::Options::of(amounts.failovers, seed, &server)))?;
+    let deliveries = deliveries::Options::of_kills(amounts.relay_kills, &server);
+    parts.run("sinks over kills", || deliveries::run(&deliveries))?;
     parts.print();
     Ok(())
 }

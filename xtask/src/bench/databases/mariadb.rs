@@ -63,7 +63,7 @@ impl Waits {
 }
 
 /// A MariaDB server under measurement.
-pub(super) struct MariaDb {
+pub(crate) struct MariaDb {
     account: Account,
     clients: BTreeMap<&'static str, PathBuf>,
     port: u16,
@@ -79,7 +79,7 @@ pub(super) struct MariaDb {
 }
 
 impl MariaDb {
-    pub(super) fn start(folder: &Path) -> Outcome<Self> {
+    pub(crate) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = ["/usr/sbin", "/usr/bin", "/usr/libexec"].map(PathBuf::from);
         let server = program("mariadbd", &packaged)?;
         let account = Account::named("mysql")?;
@@ -120,6 +120,11 @@ impl MariaDb {
             Self { account, clients, port, process, name, before, waits, slow_log, slow_claims, rates };
         until("MariaDB takes connections", || this.ask("SELECT 1").map(|_| true))?;
         Ok(this)
+    }
+
+    /// Where clients find its database.
+    pub(crate) fn client_url(&self) -> String {
+        format!("mysql://{USER}@127.0.0.1:{}/{USER}?sslmode=disable", self.port)
     }
 
     fn client(&self, program: &str) -> Outcome<Command> {
@@ -195,7 +200,7 @@ impl Rivals for MariaDb {
     }
 
     fn url(&self) -> String {
-        format!("mysql://{USER}@127.0.0.1:{}/{USER}?sslmode=disable", self.port)
+        self.client_url()
     }
 
     fn prepare(&self, closed: u64) -> Outcome<()> {

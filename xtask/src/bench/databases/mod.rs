@@ -13,7 +13,8 @@ mod postgres;
 mod report;
 mod store;
 
-pub(super) use postgres::Postgres;
+pub(crate) use mariadb::MariaDb;
+pub(crate) use postgres::Postgres;
 
 use super::base::{Contents, fill};
 use super::machine::{describe, provenance};

@@ -40,7 +40,7 @@ const LONG_WAIT: &str = " still waiting for ";
 const SLOW_CLAIM: &str = "SKIP LOCKED) AS free";
 
 /// A PostgreSQL server under measurement.
-pub(in crate::bench) struct Postgres {
+pub(crate) struct Postgres {
     binaries: PathBuf,
     account: Account,
     folder: PathBuf,
@@ -54,7 +54,7 @@ pub(in crate::bench) struct Postgres {
 }
 
 impl Postgres {
-    pub(in crate::bench) fn start(folder: &Path) -> Outcome<Self> {
+    pub(crate) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let mut packaged: Vec<PathBuf> = packaged.map(|entry| entry.path().join("bin")).collect();
         packaged.sort_unstable();
@@ -104,23 +104,23 @@ impl Postgres {
     }
 
     /// Where clients find its database.
-    pub(in crate::bench) fn client_url(&self) -> String {
+    pub(crate) fn client_url(&self) -> String {
         format!("postgres://{USER}@127.0.0.1:{}/{USER}?sslmode=disable", self.port)
     }
 
     /// Runs statements, and returns what the last one says.
-    pub(in crate::bench) fn run(&self, statements: &str) -> Outcome<String> {
+    pub(crate) fn run(&self, statements: &str) -> Outcome<String> {
         self.ask(USER, statements)
     }
 
     /// Transactions that were committed so far.
-    pub(in crate::bench) fn transactions(&self) -> Outcome<u64> {
+    pub(crate) fn transactions(&self) -> Outcome<u64> {
         let query = format!("SELECT xact_commit FROM pg_stat_database WHERE datname = '{USER}'");
         Ok(self.ask("postgres", &query)?.parse()?)
     }
 
     /// Time that its processes have had of the processors. The time of those that have ended is in that of their parent.
-    pub(in crate::bench) fn processor_time(&self) -> Outcome<Duration> {
+    pub(crate) fn processor_time(&self) -> Outcome<Duration> {
         let parent = self.process.pid();
         let mut ticks = 0;
         for entry in std::fs::read_dir("/proc")?.flatten() {
