@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ const LOAD: Duration = Duration::from_millis(700);
 /// Longest that the other server may take until it serves the sinks.
 const TAKE_OVER: Duration = Duration::from_secs(10);
 const SKUS: usize = 5;
+const TTL_SECONDS: u64 = 600;
 const PAGE: usize = 1_000;
 
 /// An event as a consumer remembers it.
@@ -83,14 +84,13 @@ fn on(url: &str, count: u64, folder: &Path, binary: &Path) -> Outcome<String> {
     }
     wait_until("an instance serves each sink", || Ok(holders(servers[0].address).len() == systems.len()))?;
 
-    let (stop, sold) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
     let addresses = Mutex::new([servers[0].address, servers[1].address]);
     let (mut taken, mut longest) = (0, Duration::ZERO);
-    std::thread::scope(|scope| {
-        for buyer in 0..BUYERS {
-            let (stop, sold, addresses) = (&stop, &sold, &addresses);
-            scope.spawn(move || buy(buyer, addresses, stop, sold));
-        }
+    let granted = std::thread::scope(|scope| {
+        let (stop, addresses) = (&stop, &addresses);
+        let buyers: Vec<_> =
+            (0..BUYERS).map(|buyer| scope.spawn(move || buy(buyer, addresses, stop))).collect();
         let killed = (|| {
             let mut next = 0;
             while taken < count {
@@ -114,7 +114,10 @@ fn on(url: &str, count: u64, folder: &Path, binary: &Path) -> Outcome<String> {
             Ok(())
         })();
         stop.store(true, Ordering::Relaxed);
-        killed
+        let granted =
+            buyers.into_iter().map(|buyer| buyer.join().unwrap_or_else(|_| fail("a buyer panicked")));
+        let granted = granted.sum::<Outcome<u64>>()?;
+        killed.map(|()| granted)
     })?;
 
     let feed = feed(servers[0].address)?;
@@ -125,6 +128,9 @@ fn on(url: &str, count: u64, folder: &Path, binary: &Path) -> Outcome<String> {
             sinks.iter().all(|sink| sink["position"].as_u64().is_some_and(|position| position >= newest));
         Ok(all && sinks.len() == systems.len())
     })?;
+    if (feed.len() as u64) < granted {
+        return fail(format!("{granted} reserves were granted, and the feed has {} events", feed.len()));
+    }
     let files = in_files(Path::new(&systems[0].url))?;
     let of_files = compare("files", files, &feed, false)?;
     let published = std::mem::take(&mut *published.lock().unwrap_or_else(PoisonError::into_inner));
@@ -134,17 +140,16 @@ fn on(url: &str, count: u64, folder: &Path, binary: &Path) -> Outcome<String> {
     }
     verify_store(binary, url)?;
     Ok(format!(
-        "{count} kills, {} answered requests, {} events, 0 missing, 0 invented; delivered again: {of_files} to files, {of_nats} to NATS; \
+        "{count} kills, {granted} reserves, {} events, 0 missing, 0 invented; delivered again: {of_files} to files, {of_nats} to NATS; \
          longest time until the sinks were served again: {:.1} s",
-        sold.load(Ordering::Relaxed),
         feed.len(),
         longest.as_secs_f64()
     ))
 }
 
-/// Reserves, and confirms every second hold, at whichever server answers.
-fn buy(buyer: usize, addresses: &Mutex<[SocketAddr; 2]>, stop: &AtomicBool, sold: &AtomicU64) {
-    let mut turn = buyer;
+/// Reserves, and confirms every second hold, at whichever server answers. Returns how many reserves were granted.
+fn buy(buyer: usize, addresses: &Mutex<[SocketAddr; 2]>, stop: &AtomicBool) -> Outcome<u64> {
+    let (mut turn, mut granted) = (buyer, 0);
     while !stop.load(Ordering::Relaxed) {
         let address = addresses.lock().unwrap_or_else(PoisonError::into_inner)[turn % 2];
         turn += 1;
@@ -154,22 +159,32 @@ fn buy(buyer: usize, addresses: &Mutex<[SocketAddr; 2]>, stop: &AtomicBool, sold
         };
         while !stop.load(Ordering::Relaxed) {
             let path = format!("/v1/inventory/item-{}/reserve", turn % SKUS);
-            let body = Some(format!(r#"{{"owner_id":"buyer-{buyer}","ttl_seconds":3600}}"#));
-            let reserve = Request { method: "POST", path, key: None, if_match: None, body };
-            let Ok(answer) = connection.call(&reserve) else { break };
+            let body = format!(r#"{{"owner_id":"buyer-{buyer}","ttl_seconds":{TTL_SECONDS}}}"#);
+            // Without an answer, the server is gone.
+            let Ok(answer) = connection.call(&post(path, body)) else { break };
             turn += 2;
-            if let Some(id) = answer.json()["reservation_id"].as_str().filter(|_| turn % 4 < 2) {
-                let path = format!("/v1/reservations/{id}/confirm");
-                let confirm =
-                    Request { method: "POST", path, key: None, if_match: None, body: Some("{}".to_owned()) };
+            let made = answer.json();
+            let Some(id) = made["reservation_id"].as_str() else {
+                if answer.status == 503 {
+                    break;
+                }
+                return fail(format!("reserve: {}", answer.brief()));
+            };
+            granted += 1;
+            if turn % 4 < 2 {
+                let confirm = post(format!("/v1/reservations/{id}/confirm"), "{}".to_owned());
                 if connection.call(&confirm).is_err() {
                     break;
                 }
             }
-            sold.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(PAUSE);
         }
     }
+    Ok(granted)
+}
+
+fn post(path: String, body: String) -> Request {
+    Request { method: "POST", path, key: None, if_match: None, body: Some(body) }
 }
 
 fn sinks(address: SocketAddr) -> Outcome<Vec<Value>> {

@@ -108,7 +108,7 @@ fn stock(address: SocketAddr, sku: &str, units: u64) -> Outcome<()> {
     let body = Some(format!(r#"{{"total_units":{units}}}"#));
     let request =
         Request { method: "PUT", path: format!("/v1/inventory/{sku}"), key: None, if_match: None, body };
-    asked(address, &request, 200).map(drop)
+    asked(address, &request, 201).map(drop)
 }
 
 /// Sends a request that has to be answered with this status.
