@@ -12,6 +12,7 @@ use std::time::Duration;
 use stockhold_api::sink_record::{SinkFailure, SinkRecord, SinkState};
 use stockhold_store::{EventRow, Failure};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// How often the record of a sink is looked at and, if the position has moved, written.
@@ -71,6 +72,20 @@ struct Progress {
     inventory: Inventory,
     flushed_at: Instant,
     checked_at: Instant,
+    /// The events after those that are being delivered.
+    ahead: Option<ReadAhead>,
+}
+
+/// A read that runs while the events before it are delivered.
+struct ReadAhead {
+    after: u64,
+    read: JoinHandle<Result<FeedRead, Failure>>,
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.read.abort();
+    }
 }
 
 impl Runner {
@@ -123,6 +138,7 @@ impl Runner {
             inventory: Inventory::default(),
             flushed_at: now,
             checked_at: now,
+            ahead: None,
         };
         loop {
             if *self.stop.borrow() {
@@ -149,7 +165,7 @@ impl Runner {
         lease: &mut Lease<'_, SinkRecord>,
         progress: &mut Progress,
     ) -> Result<(), StepEnd> {
-        let rows = match self.feed.after(progress.scanned, BATCH).await? {
+        let rows = match self.read(progress).await? {
             FeedRead::Events(rows) => rows,
             FeedRead::Archived(through) => {
                 tracing::error!(
@@ -165,6 +181,11 @@ impl Runner {
         let mut messages = Vec::with_capacity(rows.len());
         let last = rows.last().map_or(progress.scanned, |row| row.position);
         let is_last_page = rows.len() < BATCH;
+        if !is_last_page {
+            let feed = self.feed.clone();
+            let read = tokio::task::spawn_local(async move { feed.after(last, BATCH).await });
+            progress.ahead = Some(ReadAhead { after: last, read });
+        }
         for row in rows {
             progress.inventory.note(&row, &self.options.filter);
             if self.options.filter.has(&row.event) {
@@ -194,6 +215,16 @@ impl Runner {
             self.feed.wait_after(progress.scanned, wait).await;
         }
         Ok(())
+    }
+
+    /// The events after those that were read.
+    async fn read(&self, progress: &mut Progress) -> Result<FeedRead, Failure> {
+        match progress.ahead.take().filter(|ahead| ahead.after == progress.scanned) {
+            Some(mut ahead) => {
+                (&mut ahead.read).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
+            }
+            None => self.feed.after(progress.scanned, BATCH).await,
+        }
     }
 
     fn message(&self, lease: &Lease<'_, SinkRecord>, row: EventRow) -> Message {
