@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
@@ -25,7 +25,7 @@ async fn channel(url: &str) -> (Connection, Channel) {
 }
 
 /// Makes a queue and binds it to the exchange.
-async fn bind(url: &str, routing_key: &str) {
+pub(super) async fn bind(url: &str, routing_key: &str) {
     let (_connection, channel) = channel(url).await;
     let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
     channel.queue_declare("all".into(), durable, FieldTable::default()).await.unwrap();
@@ -37,7 +37,7 @@ async fn bind(url: &str, routing_key: &str) {
 }
 
 /// Takes all messages out of the queue. Their ids are the events' ids.
-async fn take_all(url: &str) -> Vec<Value> {
+pub(super) async fn take_all(url: &str) -> Vec<Value> {
     let (_connection, channel) = channel(url).await;
     let mut all = Vec::new();
     let options = BasicGetOptions { no_ack: true };
@@ -117,21 +117,25 @@ fn rabbitmq_gets_every_event_over_a_restart_and_an_unroutable_one_blocks() {
 }
 
 /// A NATS server with `JetStream`, killed when dropped.
-struct Nats {
+pub(super) struct Nats {
     child: Child,
     port: u16,
     dir: tempfile::TempDir,
 }
 
 impl Nats {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let (port, dir) = (free_port(), tempfile::tempdir().unwrap());
         let nats = Self { child: spawn_nats(port, dir.path()), port, dir };
         nats.wait_until_it_listens();
         nats
     }
 
-    fn url(&self) -> String {
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
@@ -174,7 +178,7 @@ fn spawn_nats(port: u16, dir: &Path) -> Child {
 }
 
 /// All messages of the stream, from its beginning.
-async fn stream_messages(url: &str) -> Vec<Value> {
+pub(super) async fn stream_messages(url: &str) -> Vec<Value> {
     let client = async_nats::connect(url).await.unwrap();
     let mut stream = async_nats::jetstream::new(client).get_stream("STOCKHOLD").await.unwrap();
     let state = stream.info().await.unwrap().state.clone();

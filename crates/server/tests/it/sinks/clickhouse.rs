@@ -15,17 +15,21 @@ const PASSWORD: &str = "hush-hush";
 /// The page whose queries are run.
 const PAGE: &str = include_str!("../../../../../docs/how-to/clickhouse.md");
 
-struct ClickHouse {
+pub(super) struct ClickHouse {
     dir: tempfile::TempDir,
     port: u16,
     child: Option<Child>,
 }
 
 impl ClickHouse {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let mut this = Self { dir: tempfile::tempdir().unwrap(), port: free_port(), child: None };
         this.spawn();
         this
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     fn spawn(&mut self) {
@@ -73,8 +77,13 @@ impl Drop for ClickHouse {
     }
 }
 
+/// The address of a server on a port, with its password.
+pub(super) fn url(port: u16) -> String {
+    format!("http://{USER}:{PASSWORD}@127.0.0.1:{port}")
+}
+
 /// The events that the table has, without those that were delivered again.
-fn events(clickhouse: &ClickHouse) -> Vec<Value> {
+pub(super) fn events(clickhouse: &ClickHouse) -> Vec<Value> {
     let rows = clickhouse.rows("SELECT event FROM stockhold_events FINAL ORDER BY position, type");
     rows.iter().map(|row| serde_json::from_str(row["event"].as_str().unwrap()).unwrap()).collect()
 }
@@ -82,7 +91,7 @@ fn events(clickhouse: &ClickHouse) -> Vec<Value> {
 #[test]
 fn clickhouse_gets_every_event_once_and_answers_the_queries_of_the_page() {
     let (dir, mut clickhouse) = (tempfile::tempdir().unwrap(), ClickHouse::start());
-    let url = format!("http://{USER}:{PASSWORD}@127.0.0.1:{}", clickhouse.port);
+    let url = url(clickhouse.port);
     let variables = [
         ("STOCKHOLD_SINKS__REPORTS__KIND", "clickhouse"),
         ("STOCKHOLD_SINKS__REPORTS__START", "beginning"),

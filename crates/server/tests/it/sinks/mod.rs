@@ -3,8 +3,10 @@
 mod brokers;
 mod cache;
 mod clickhouse;
+mod faults;
 mod files;
 mod kafka;
+mod proxy;
 mod rabbitmq;
 
 use crate::support::{Server, wait_for};
