@@ -25,8 +25,8 @@ const FIRST_REFUSED_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Longest wait for new events, before other work is looked at.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// Events without effect for the sink after which the position is written although nothing was delivered, so that an archive is not held
-/// back.
+/// Events after which the position is written before [`RECORD_INTERVAL`] is over, or although nothing was delivered. After a crash, about so
+/// many are delivered again at most, and an archive is not held back by events without effect for the sink.
 const PASSED_EVENTS: u64 = 10_000;
 
 /// The task of a sink.
@@ -74,6 +74,13 @@ struct Progress {
     checked_at: Instant,
     /// The events after those that are being delivered.
     ahead: Option<ReadAhead>,
+}
+
+impl Progress {
+    /// The position up to which nothing has to be read again.
+    fn reached(&self) -> u64 {
+        self.inventory.covered_through().unwrap_or(self.scanned).min(self.scanned)
+    }
 }
 
 /// A read that runs while the events before it are delivered.
@@ -137,7 +144,8 @@ impl Runner {
             has_delivered: false,
             inventory: Inventory::default(),
             flushed_at: now,
-            checked_at: now,
+            // The first delivery is written at once: an instance that always ends within a second gets on, too.
+            checked_at: now.checked_sub(RECORD_INTERVAL).unwrap_or(now),
             ahead: None,
         };
         loop {
@@ -206,7 +214,8 @@ impl Runner {
         }
         progress.scanned = last;
         self.count(messages.len());
-        if progress.checked_at.elapsed() >= RECORD_INTERVAL {
+        let has_passed_many = progress.reached().saturating_sub(lease.record.position) >= PASSED_EVENTS;
+        if has_passed_many || progress.checked_at.elapsed() >= RECORD_INTERVAL {
             self.keep_record(lease, progress, None).await?;
         }
         if is_last_page {
@@ -331,10 +340,7 @@ impl Runner {
         progress: &Progress,
         position: Option<u64>,
     ) -> Result<LeaseState, Failure> {
-        let reached = position.unwrap_or_else(|| {
-            progress.inventory.covered_through().unwrap_or(progress.scanned).min(progress.scanned)
-        });
-        let reached = reached.max(lease.record.position);
+        let reached = position.unwrap_or_else(|| progress.reached()).max(lease.record.position);
         let has_passed = reached - lease.record.position >= PASSED_EVENTS;
         let is_due = self.is_shared && lease.age() >= RENEW_INTERVAL;
         // The write of a position is an event too, which must not be a reason to write the next one.
