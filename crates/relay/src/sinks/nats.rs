@@ -6,15 +6,28 @@ use crate::message::Message;
 use crate::sink::DeliveryError;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, HeaderMap};
-use std::future::IntoFuture;
+use async_nats::{Client, Event, HeaderMap};
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use stockhold_api::encode::{CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX};
+
+/// How often is looked whether the connection is lost on which a confirmation is waited for.
+const LOST_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A stream of NATS.
 pub(super) struct NatsBroker {
     url: String,
     stream: String,
-    connection: Option<(Client, Context)>,
+    connection: Option<NatsConnection>,
+}
+
+/// A connection, and whether it was lost since it was made.
+struct NatsConnection {
+    client: Client,
+    context: Context,
+    is_lost: Arc<AtomicBool>,
 }
 
 impl NatsBroker {
@@ -22,14 +35,22 @@ impl NatsBroker {
         Self { url, stream, connection: None }
     }
 
-    /// The connection, which is made if there is none.
-    async fn connected(&mut self) -> Result<&(Client, Context), DeliveryError> {
-        if self.connection.is_none() {
-            let connect = async_nats::ConnectOptions::new().name("stockhold").connect(&self.url);
+    /// The connection, which is made if there is none, or if it was lost.
+    async fn connected(&mut self) -> Result<&NatsConnection, DeliveryError> {
+        if self.connection.as_ref().is_none_or(|connection| connection.is_lost.load(Ordering::Relaxed)) {
+            let is_lost = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&is_lost);
+            let options = async_nats::ConnectOptions::new().name("stockhold").event_callback(move |event| {
+                if matches!(event, Event::Disconnected | Event::Closed) {
+                    flag.store(true, Ordering::Relaxed);
+                }
+                std::future::ready(())
+            });
+            let connect = options.connect(&self.url);
             let client = in_time("connecting to NATS", connect).await.map_err(DeliveryError::failed)?;
             let mut context = jetstream::new(client.clone());
             context.set_timeout(super::TIMEOUT);
-            self.connection = Some((client, context));
+            self.connection = Some(NatsConnection { client, context, is_lost });
         }
         self.connection.as_ref().ok_or_else(|| DeliveryError::failed("NATS is not connected"))
     }
@@ -37,7 +58,7 @@ impl NatsBroker {
 
 impl Broker for NatsBroker {
     async fn publish(&mut self, messages: &[Message]) -> Result<(), DeliveryError> {
-        let (client, context) = self.connected().await?;
+        let NatsConnection { client, context, is_lost } = self.connected().await?;
         let largest = client.server_info().max_payload;
         let mut waiting = Vec::with_capacity(messages.len());
         let mut failure = None;
@@ -65,9 +86,9 @@ impl Broker for NatsBroker {
         }
         let sent = waiting.len();
         for (confirmed, answer) in waiting.into_iter().enumerate() {
-            if let Err(error) = answer.into_future().await {
-                return Err(delivery_error(&error).after(confirmed));
-            }
+            let answer = unless_lost(answer.into_future(), is_lost).await;
+            let answer = answer.and_then(|answer| answer.map_err(|error| delivery_error(&error)));
+            answer.map_err(|error| error.after(confirmed))?;
         }
         failure.map_or(Ok(()), |failure| Err(failure.after(sent)))
     }
@@ -78,7 +99,7 @@ impl Broker for NatsBroker {
 
     async fn create(&mut self) -> Result<(), DeliveryError> {
         let stream = self.stream.clone();
-        let (_, context) = self.connected().await?;
+        let NatsConnection { context, .. } = self.connected().await?;
         let config = jetstream::stream::Config {
             name: stream,
             subjects: vec![format!("{CLOUD_EVENT_PREFIX}>")],
@@ -86,6 +107,23 @@ impl Broker for NatsBroker {
         };
         let made = in_time("making the stream", context.get_or_create_stream(config)).await;
         made.map(drop).map_err(DeliveryError::failed)
+    }
+}
+
+/// Waits for a confirmation while the connection lasts. The client connects again by itself, and the confirmations of before never come.
+async fn unless_lost<T>(
+    confirmation: impl Future<Output = T>,
+    is_lost: &AtomicBool,
+) -> Result<T, DeliveryError> {
+    let lost = async {
+        while !is_lost.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOST_POLL_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        confirmation = confirmation => Ok(confirmation),
+        () = lost => Err(DeliveryError::failed("the connection was lost before the confirmation")),
     }
 }
 

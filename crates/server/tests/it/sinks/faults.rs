@@ -21,6 +21,8 @@ const ANSWER_BYTES: [u64; 2] = [20, 300];
 const FAULT: Duration = Duration::from_millis(2_500);
 /// Pause before each 4 KiB while it is slow.
 const PAUSE: Duration = Duration::from_millis(40);
+/// Pause of the load, so that there are not more events than are needed.
+const LOAD_PAUSE: Duration = Duration::from_millis(20);
 const SINK: &str = "faulty";
 
 /// A server whose sink of this kind sends through a proxy.
@@ -43,7 +45,8 @@ fn sell_over_faults(server: &Server, proxy: &Proxy) {
             let stop = &stop;
             scope.spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
-                    sell(server, sku, 20);
+                    sell(server, sku, 10);
+                    std::thread::sleep(LOAD_PAUSE);
                 }
             });
         }
