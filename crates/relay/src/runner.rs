@@ -1,6 +1,6 @@
 //! Serves one sink: reads the feed, delivers, moves the position.
 
-use crate::feed::{BATCH, Feed, FeedRead};
+use crate::feed::{Feed, FeedRead};
 use crate::inventory::{FLUSH_INTERVAL, Inventory};
 use crate::lease::{Lease, LeaseState, RENEW_INTERVAL, Standby, acquire};
 use crate::message::Message;
@@ -188,10 +188,11 @@ impl Runner {
         };
         let mut messages = Vec::with_capacity(rows.len());
         let last = rows.last().map_or(progress.scanned, |row| row.position);
-        let is_last_page = rows.len() < BATCH;
+        let batch = self.sink.batch_events();
+        let is_last_page = rows.len() < batch;
         if !is_last_page {
             let feed = self.feed.clone();
-            let read = tokio::task::spawn_local(async move { feed.after(last, BATCH).await });
+            let read = tokio::task::spawn_local(async move { feed.after(last, batch).await });
             progress.ahead = Some(ReadAhead { after: last, read });
         }
         for row in rows {
@@ -232,7 +233,7 @@ impl Runner {
             Some(mut ahead) => {
                 (&mut ahead.read).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
             }
-            None => self.feed.after(progress.scanned, BATCH).await,
+            None => self.feed.after(progress.scanned, self.sink.batch_events()).await,
         }
     }
 

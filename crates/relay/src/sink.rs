@@ -10,6 +10,11 @@ pub(crate) type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Delive
 
 /// A system that events are delivered to. It connects at the first delivery, and again after each failure.
 pub(crate) trait Sink: Send {
+    /// Events that are read and delivered at a time.
+    fn batch_events(&self) -> usize {
+        crate::feed::BATCH
+    }
+
     /// Delivers messages in their order, and returns once the other system has confirmed all of them. If the future is dropped, the
     /// messages are delivered again.
     fn deliver<'a>(&'a mut self, messages: &'a [Message]) -> SinkFuture<'a, ()>;

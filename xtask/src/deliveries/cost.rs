@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);
-const TTL_SECONDS: u64 = 3_600;
+const TTL_SECONDS: u64 = 1_800;
 /// The thread of the relay.
 const RELAY: &str = "relay";
 /// The sinks that run meanwhile, beside a webhook.

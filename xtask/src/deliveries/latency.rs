@@ -28,7 +28,7 @@ const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// What may still be on its way at the end.
 const TAIL: Duration = Duration::from_secs(2);
-const TTL_SECONDS: u64 = 3_600;
+const TTL_SECONDS: u64 = 1_800;
 
 /// Times that a consumer has seen, in microseconds.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use crate::message::{Message, independent};
 use crate::sink::{DeliveryError, Sink, SinkFuture};
 
 /// Messages that wait for their confirmations at a time.
-const WINDOW: usize = 512;
+const WINDOW: usize = 2_048;
 
 /// A broker that messages are published to.
 pub(super) trait Broker: Send {

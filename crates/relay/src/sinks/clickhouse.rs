@@ -5,7 +5,6 @@
 
 use super::in_time;
 use crate::connection::{User, last_cause, split_user};
-use crate::feed::BATCH;
 use crate::message::Message;
 use crate::sink::{DeliveryError, Sink, SinkFuture, send_up_to_refused};
 use bytes::Bytes;
@@ -21,7 +20,9 @@ use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::path_segment;
 use tokio::time::Instant;
 
-/// Shortest time between two inserts of fewer events than are read at a time: each insert makes a part, and parts have to be merged.
+/// Most events of an insert. Each insert makes a part, and costs much more than a row.
+const INSERT_EVENTS: usize = 16_384;
+/// Shortest time between two inserts of fewer events, because parts have to be merged.
 const INSERT_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 64 * 1024;
@@ -151,9 +152,13 @@ impl ClickHouse {
 }
 
 impl Sink for ClickHouse {
+    fn batch_events(&self) -> usize {
+        INSERT_EVENTS
+    }
+
     fn deliver<'a>(&'a mut self, messages: &'a [Message]) -> SinkFuture<'a, ()> {
         Box::pin(async move {
-            if messages.len() < BATCH
+            if messages.len() < INSERT_EVENTS
                 && let Some(last) = self.inserted_at
             {
                 tokio::time::sleep_until(last + INSERT_INTERVAL).await;
