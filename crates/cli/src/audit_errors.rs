@@ -6,7 +6,6 @@ use stockhold_config::{Config, exit, not_opened};
 pub(super) fn books_failed(config: &Config, error: &stockhold_sql::AuditError) -> (u8, String) {
     match error {
         stockhold_sql::AuditError::Open(error) => not_opened(config, error),
-        stockhold_sql::AuditError::InvalidRequest(_) => (exit::USAGE, error.to_string()),
         _ => (exit::FAILED, error.to_string()),
     }
 }

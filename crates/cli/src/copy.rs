@@ -92,7 +92,7 @@ fn copy(args: &CopyArgs) -> Result<ImportSummary, ExitError> {
     });
     bar.finish_and_clear();
     // If the writer failed, the reader was stopped by that: the writer's error is the cause.
-    if matches!(taken, Err(stockhold_sql::AuditError::Sink(_)) | Ok(_)) {
+    if matches!(taken, Err(stockhold_sql::AuditError::Source(_)) | Ok(_)) {
         sent.unwrap_or_else(|_| Err((exit::FAILED, "reading panicked".to_owned())))?;
     }
     taken.map_err(|error| books_failed(&to, &error))

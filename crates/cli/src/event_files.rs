@@ -11,7 +11,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{Context, SHA256};
-use std::fs::{self, File};
+use std::fmt;
+use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use stockhold_api::{EventType, encode};
@@ -33,6 +34,24 @@ pub struct EventFiles {
     _lock: Option<File>,
 }
 
+/// Why a directory can't be written to.
+#[derive(Debug)]
+pub enum OpenFilesError {
+    /// Another process writes to it.
+    InUse(PathBuf),
+    /// It can't be used.
+    Failed(String),
+}
+
+impl fmt::Display for OpenFilesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(dir) => write!(f, "another process writes to the archive {}", dir.display()),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 struct UnfinishedFile {
     first: u64,
     last: u64,
@@ -50,16 +69,20 @@ impl EventFiles {
     }
 
     /// Opens a directory for writing, and creates it if it does not exist. No other process may write to it.
-    pub fn open(dir: &Path) -> Result<Self, String> {
-        stockhold_embedded::create_dir(dir).map_err(|error| error.to_string())?;
+    pub fn open(dir: &Path) -> Result<Self, OpenFilesError> {
+        let failed = OpenFilesError::Failed;
+        stockhold_embedded::create_dir(dir).map_err(|error| failed(error.to_string()))?;
         let path = dir.join("archive.lock");
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(|error| format!("opening {}: {error}", path.display()))?;
-        lock.try_lock().map_err(|_| format!("another process writes to the archive {}", dir.display()))?;
+            .map_err(|error| failed(format!("opening {}: {error}", path.display())))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => OpenFilesError::InUse(dir.to_owned()),
+            TryLockError::Error(error) => failed(format!("locking {}: {error}", path.display())),
+        })?;
         Ok(Self { dir: dir.to_owned(), open: None, _lock: Some(lock) })
     }
 

@@ -39,8 +39,8 @@ mod doctor;
 mod event_files;
 mod manual;
 
-pub use archive::consumers_behind;
-pub use event_files::EventFiles;
+pub use archive::Consumers;
+pub use event_files::{EventFiles, OpenFilesError};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;

@@ -53,11 +53,8 @@ impl VerifyArgs {
         };
         let verdict = if config.store.is_embedded() {
             embedded(&config, self.archive.as_deref())
-        } else if self.archive.is_some() {
-            let why = "--archive is for the embedded store: the archive of a database has other files";
-            Err((exit::USAGE, why.to_owned()))
         } else {
-            sql(&config)
+            sql(&config, self.archive.as_deref())
         };
         let verdict = match verdict {
             Ok(verdict) => verdict,
@@ -121,17 +118,25 @@ fn embedded(config: &Config, archive: Option<&Path>) -> Result<VerifyResult, (u8
     Ok(VerifyResult { batches, events, archived, items, units: None, reservations, keys, findings, drift })
 }
 
-fn sql(config: &Config) -> Result<VerifyResult, (u8, String)> {
+fn sql(config: &Config, archive: Option<&Path>) -> Result<VerifyResult, (u8, String)> {
     let options = sql_options(config)?;
     let bar = ProgressBar::new_spinner();
-    let verdict = stockhold_sql::verify(config.store.url(), &options, |progress| {
+    let progress = |progress| {
         bar.set_message(match progress {
+            VerifyProgress::Archived(done, all) => format!("recounting the archive: event {done} of {all}"),
             VerifyProgress::Events(done, all) => format!("recounting: event {done} of {all}"),
             VerifyProgress::Reservations(done) => format!("recounting: {done} reservations"),
             VerifyProgress::Keys(done) => format!("recounting: {done} keys"),
         });
         bar.tick();
-    });
+    };
+    let verdict = match archive {
+        Some(files) => {
+            let mut files = EventFiles::read_only(files);
+            stockhold_sql::verify_with_archive(config.store.url(), &options, &mut files, progress)
+        }
+        None => stockhold_sql::verify(config.store.url(), &options, progress),
+    };
     bar.finish_and_clear();
     let stockhold_sql::VerifyReport {
         batches,

@@ -1,4 +1,4 @@
-//! What leaves the embedded store by itself: the table `[archive]`.
+//! What leaves the store by itself: the table `[archive]`.
 
 use crate::values::Value;
 use serde::Serialize;

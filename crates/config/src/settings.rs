@@ -24,7 +24,7 @@ use stockhold_domain::{HoldLimits, Label, LocationLimits, Seconds, limits};
 use stockhold_embedded::Options;
 use stockhold_gate::GateAddress;
 use stockhold_notify::NotifierOptions;
-use stockhold_relay::{SinkOptions, StockMasterOptions, WebhookOptions};
+use stockhold_relay::{SinkOptions, SinkStart, StockMasterOptions, WebhookOptions};
 use stockhold_service::network;
 
 /// The file that is read if it exists and the command line names no other.
@@ -360,6 +360,12 @@ impl Config {
     /// The sinks for the relay.
     pub fn sink_options(&self) -> Result<Vec<SinkOptions>, String> {
         sinks::options_of(&self.sinks)
+    }
+
+    /// The names of the sinks that get all events.
+    pub fn sinks_from_beginning(&self) -> Result<Vec<String>, String> {
+        let sinks = self.sink_options()?.into_iter().filter(|sink| sink.start == SinkStart::Beginning);
+        Ok(sinks.map(|sink| sink.name).collect())
     }
 
     /// The stock masters for the relay.

@@ -37,7 +37,7 @@ pub use store::{EmbeddedStore, Options};
 pub use testing::parsers;
 #[cfg(feature = "stepped")]
 pub use testing::stepped;
-pub use tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, ReadPosition, archive};
+pub use tools::archive::{ArchiveError, archive};
 pub use tools::backup::{BackupSummary, backup};
 pub use tools::export::{export_customers, export_log};
 pub use tools::inspect::{Inspection, LogStatus, inspect};

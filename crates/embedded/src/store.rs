@@ -18,8 +18,8 @@ use crate::threads::indexer::{Indexer, Mailbox, Message, retire_before};
 use crate::threads::lists::ListReader;
 use crate::threads::reader;
 use crate::threads::shared::{Queues, Shared};
+use crate::tools::archive::ArchiveError;
 use crate::tools::archive::running::{self, Archiver};
-use crate::tools::archive::{ArchiveError, ArchiveRequest, ArchiveSummary, Step};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,9 @@ use stockhold_domain::{HoldLimits, Item, ItemKey, Label};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{EventArchive, Job, Query, Request, StartProgress, Store};
+use stockhold_store::{
+    ArchiveRequest, ArchiveStep, ArchiveSummary, EventArchive, Job, Query, Request, StartProgress, Store,
+};
 
 /// The options of a store.
 #[derive(Clone)]
@@ -195,15 +197,14 @@ impl EmbeddedStore {
         request: &ArchiveRequest<'_>,
         archive: &mut dyn EventArchive,
     ) -> Result<ArchiveSummary, ArchiveError> {
-        self.archive_by(running::FILE_EVENTS, request, archive, &mut |_| ())
+        self.archive_by(request, archive, &mut |_| ())
     }
 
     pub(crate) fn archive_by(
         &self,
-        file_events: u64,
         request: &ArchiveRequest<'_>,
         archive: &mut dyn EventArchive,
-        reached: &mut dyn FnMut(Step),
+        reached: &mut dyn FnMut(ArchiveStep),
     ) -> Result<ArchiveSummary, ArchiveError> {
         let _one_at_a_time = self.archiving.lock().unwrap_or_else(PoisonError::into_inner);
         let archiver = Archiver {
@@ -212,7 +213,7 @@ impl EmbeddedStore {
             dir: &self.dir,
             key_retention: self.key_retention,
         };
-        let work = || archiver.archive(file_events, request, archive, reached);
+        let work = || archiver.archive(request, archive, reached);
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             tracing::error!("an archive panicked");
             self.shared.poison("an archive panicked; a restart recovers".to_owned());

@@ -1,5 +1,9 @@
-//! Archives old events of the embedded store: when an operator asks for it, and by itself if the configuration says so. It has a thread
-//! of its own, on which it makes one file after the other.
+//! Archives old events of the store: when an operator asks for it, and by itself if the configuration says so. It has a thread of its
+//! own, on which it makes one file after the other. Of several servers over one database, one archives at a time.
+
+mod store;
+
+pub(crate) use store::ArchivableStore;
 
 use std::fmt;
 use std::io;
@@ -11,14 +15,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_api::decode::ArchiveOrder;
 use stockhold_api::encode::ArchiveReport;
-use stockhold_cli::{EventFiles, consumers_behind};
+use stockhold_cli::{Consumers, EventFiles, OpenFilesError};
 use stockhold_config::Config;
-use stockhold_domain::{Record, RecordKind};
-use stockhold_embedded::{
-    ArchiveError, ArchiveRequest, ArchiveSummary, EmbeddedStore, OpenError, ReadPosition,
-};
-use stockhold_relay::SinkStart;
 use stockhold_store::clock::Clock;
+use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary, ReadPosition};
+use store::StoreError;
 use tokio::sync::oneshot;
 
 /// How often it archives by itself.
@@ -30,10 +31,14 @@ const IDLE: Duration = Duration::from_hours(24);
 /// The gauge that names who holds back old events.
 const HELD_BACK: &str = "stockhold_archive_held_back";
 
+/// Why a store could not be archived.
+type ArchiveError = stockhold_store::ArchiveError<StoreError>;
+
 /// Archives a store.
 pub(crate) struct Archiver {
     dir: Option<PathBuf>,
-    data_dir: PathBuf,
+    /// The directory of the embedded store, which can't have the files.
+    data_dir: Option<PathBuf>,
     tasks: Option<Sender<ArchiveTask>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -64,7 +69,7 @@ impl Archiver {
     pub(crate) fn start(
         config: &Config,
         key_retention: Duration,
-        store: Arc<EmbeddedStore>,
+        store: ArchivableStore,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         describe();
@@ -75,13 +80,7 @@ impl Archiver {
             clock,
             key_retention,
             own: config.archive.dir.clone().zip(config.archive.retention()),
-            from_beginning: config
-                .sink_options()
-                .map_err(io::Error::other)?
-                .into_iter()
-                .filter(|sink| sink.start == SinkStart::Beginning)
-                .map(|sink| sink.name)
-                .collect(),
+            consumers: Consumers::of(config).map_err(io::Error::other)?,
             stop: Arc::clone(&stop),
             held_back: None,
         };
@@ -89,7 +88,7 @@ impl Archiver {
             std::thread::Builder::new().name("archiver".to_owned()).spawn(move || work.run(&waiting))?;
         Ok(Self {
             dir: config.archive.dir.clone(),
-            data_dir: config.data_dir.clone(),
+            data_dir: config.store.is_embedded().then(|| config.data_dir.clone()),
             tasks: Some(tasks),
             stop,
             thread: Some(thread),
@@ -120,7 +119,7 @@ impl Archiver {
             }
             (None, None) => Err("is missing: the configuration has no archive.dir".to_owned()),
             (Some(to), None) if !to.is_absolute() => Err("must be an absolute path".to_owned()),
-            (Some(to), None) if is_same(to, &self.data_dir) => {
+            (Some(to), None) if self.data_dir.as_ref().is_some_and(|data_dir| is_same(to, data_dir)) => {
                 Err("must not be the data directory".to_owned())
             }
             (Some(to), None) => Ok(to.to_owned()),
@@ -164,13 +163,12 @@ fn report(summary: ArchiveSummary) -> ArchiveReport {
 
 /// The thread that archives.
 struct ArchiveThread {
-    store: Arc<EmbeddedStore>,
+    store: ArchivableStore,
     clock: Arc<dyn Clock>,
     key_retention: Duration,
     /// Where it archives to by itself, and after which time events leave.
     own: Option<(PathBuf, Duration)>,
-    /// The sinks that get all events. Until such a sink has a record, it has got nothing.
-    from_beginning: Vec<String>,
+    consumers: Consumers,
     stop: Arc<AtomicBool>,
     /// Who holds back what is older than the retention.
     held_back: Option<String>,
@@ -214,7 +212,9 @@ impl ArchiveThread {
                 self.tell_who_holds_back(done.held_back);
                 INTERVAL
             }
-            Err(ArchiveError::Interrupted(why)) => {
+            Err(
+                ArchiveError::Interrupted(why) | ArchiveError::Store(StoreError { why, is_temporary: true }),
+            ) => {
                 tracing::warn!(why, "old events are archived later");
                 RETRY_PAUSE
             }
@@ -233,15 +233,21 @@ impl ArchiveThread {
         drop: bool,
         ignored: &[String],
     ) -> Result<ArchiveSummary, ArchiveError> {
-        let mut files = EventFiles::open(to).map_err(ArchiveError::Archive)?;
+        let mut files = EventFiles::open(to).map_err(|error| match error {
+            OpenFilesError::InUse(_) => ArchiveError::Interrupted(error.to_string()),
+            OpenFilesError::Failed(why) => ArchiveError::Archive(why),
+        })?;
+        let (consumers, stop) = (&self.consumers, &self.stop);
         let request = ArchiveRequest {
             older_than,
             key_retention: self.key_retention,
             now: self.clock.now(),
             drop,
-            consumers: &|records| self.consumers_behind(records, ignored),
+            consumers: &|records| consumers.behind(records, ignored),
+            file_events: ARCHIVE_FILE_EVENTS,
             files: 1,
-            is_cancelled: &|| self.stop.load(Ordering::Acquire),
+            new_directory: self.store.is_embedded(),
+            is_cancelled: &|| stop.load(Ordering::Acquire),
         };
         let done = self.store.archive(&request, &mut files)?;
         metrics::counter!("stockhold_archived_events_total").increment(done.dropped);
@@ -250,17 +256,8 @@ impl ArchiveThread {
         Ok(done)
     }
 
-    fn consumers_behind(&self, records: &[Record], ignored: &[String]) -> Vec<ReadPosition> {
-        let has_record = |name: &str| {
-            records.iter().any(|record| record.key.kind == RecordKind::Sink && record.key.id.as_str() == name)
-        };
-        let new = self.from_beginning.iter().filter(|name| !has_record(name) && !ignored.contains(name));
-        let new = new.map(|name| (format!("the sink {name}"), 0));
-        new.chain(consumers_behind(records, ignored)).collect()
-    }
-
     /// Names the consumer because of which old events stay, in the log and as a metric.
-    fn tell_who_holds_back(&mut self, holds_back: Option<(String, u64)>) {
+    fn tell_who_holds_back(&mut self, holds_back: Option<ReadPosition>) {
         let now = holds_back.as_ref().map(|(name, _)| name.clone());
         if let Some(before) = self.held_back.take().filter(|before| Some(before) != now.as_ref()) {
             metrics::gauge!(HELD_BACK, "consumer" => before).set(0.0);
@@ -298,13 +295,10 @@ fn describe() {
 }
 
 /// The text of an error for the caller, and whether the same request may succeed later.
-pub(crate) fn explain(error: &ArchiveError) -> (String, bool) {
+pub(crate) fn explain(error: ArchiveError) -> (String, bool) {
     match error {
-        ArchiveError::Interrupted(why) => (why.clone(), true),
-        // The store has failed, and the server ends.
-        ArchiveError::Open(error @ (OpenError::Damaged { .. } | OpenError::UnknownFormat { .. })) => {
-            (error.to_string(), true)
-        }
+        ArchiveError::Interrupted(why) => (why, true),
+        ArchiveError::Store(StoreError { why, is_temporary }) => (why, is_temporary),
         other => (other.to_string(), false),
     }
 }

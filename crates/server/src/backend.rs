@@ -39,10 +39,6 @@ impl Backend {
             let why = "gate: a gate stands in front of a database, and store is embedded: the embedded store decides as fast as Redis";
             return Err(exit::because(exit::USAGE, why));
         }
-        if !config.store.is_embedded() && config.archive.retention().is_some() {
-            let why = "archive.retention_days: is for the embedded store; `stockhold archive --drop` archives a database";
-            return Err(exit::because(exit::USAGE, why));
-        }
         if config.store.is_embedded() {
             return match EmbeddedStore::open(&config.data_dir, options) {
                 Ok(store) => Ok(Self::Embedded(Arc::new(store))),

@@ -1,7 +1,7 @@
 //! `stockhold serve`: opens the store, serves, and ends in order.
 
 use crate::access::{Access, IssuerKeysTask, KeyTableTask, keep_connected};
-use crate::archiver::Archiver;
+use crate::archiver::{ArchivableStore, Archiver};
 use crate::backend::Backend;
 use crate::http::{self, Admin, Http, Listeners, Services, Tls};
 use crate::logging;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stockhold_api::profiles::Profile;
 use stockhold_checkout::CheckoutRunner;
-use stockhold_config::{Config, TlsFiles, credentials_hint, exit};
+use stockhold_config::{Config, TlsFiles, credentials_hint, exit, sql_options};
 use stockhold_customers::Customers;
 use stockhold_embedded::Options;
 use stockhold_notify::Notifier;
@@ -271,18 +271,22 @@ fn note_server(config: &Config, store: &Backend, mut address: SocketAddr) {
     }
 }
 
-/// Starts what archives the events of an embedded store.
+/// Starts what archives old events.
 fn start_archiver(
     config: &Config,
     key_retention: Duration,
     store: &Backend,
     clock: &Arc<dyn Clock>,
-) -> Result<Option<Arc<Archiver>>, String> {
-    let Some(store) = store.embedded() else { return Ok(None) };
-    let archiver = Archiver::start(config, key_retention, Arc::clone(store), Arc::clone(clock));
-    archiver
-        .map(|archiver| Some(Arc::new(archiver)))
-        .map_err(|error| format!("starting the archiver: {error}"))
+) -> Result<Arc<Archiver>, String> {
+    let store = match store {
+        Backend::Embedded(store) => ArchivableStore::Embedded(Arc::clone(store)),
+        Backend::Sql(_) => {
+            let options = sql_options(config).map_err(|(_, why)| why)?;
+            ArchivableStore::Sql(config.store.url().to_owned(), options)
+        }
+    };
+    let archiver = Archiver::start(config, key_retention, store, Arc::clone(clock));
+    archiver.map(Arc::new).map_err(|error| format!("starting the archiver: {error}"))
 }
 
 /// Starts to move payments on.

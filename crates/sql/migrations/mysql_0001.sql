@@ -220,15 +220,21 @@ CREATE TABLE IF NOT EXISTS stockhold_sequencer (
 INSERT IGNORE INTO stockhold_sequencer (one, position) VALUES (1, 0);
 
 -- Up to which position events have left for an archive, with the reservations that had ended by then; the newest instant among
--- them. Its row's lock lets one archive at a time. `key_retention` is the longest time, in microseconds, for which any instance
--- has kept idempotency keys: nobody forgets them sooner.
+-- them; and the newest file of which events have left: the position of its last event, which is later while a part of them is still
+-- here, and its hash. `lease_holder` is the archive that is at work, until `lease_until` at the latest unless it renews that.
+-- `key_retention` is the longest time, in microseconds, for which any instance has kept idempotency keys: nobody forgets them sooner.
 CREATE TABLE IF NOT EXISTS stockhold_archived (
     one TINYINT NOT NULL,
     position BIGINT NOT NULL,
     at BIGINT NOT NULL,
+    file_position BIGINT NOT NULL DEFAULT 0,
+    file_hash VARBINARY(32),
+    lease_holder VARBINARY(64) NOT NULL DEFAULT '',
+    lease_until BIGINT NOT NULL DEFAULT 0,
     key_retention BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (one),
-    CONSTRAINT stockhold_archived_one CHECK (one = 1)
+    CONSTRAINT stockhold_archived_one CHECK (one = 1),
+    CONSTRAINT stockhold_archived_file CHECK (file_position >= position AND (file_hash IS NULL) = (file_position = 0))
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_archived (one, position, at) VALUES (1, 0, 0);
 

@@ -231,14 +231,20 @@ CREATE TABLE stockhold.sequencer (
 INSERT INTO stockhold.sequencer (position) VALUES (0);
 
 -- Up to which position events have left for an archive, with the reservations that had ended by then; the newest instant among
--- them. Its row's lock lets one archive at a time. `key_retention` is the longest time, in microseconds, for which any instance
--- has kept idempotency keys: nobody forgets them sooner.
+-- them; and the newest file of which events have left: the position of its last event, which is later while a part of them is still
+-- here, and its hash. `lease_holder` is the archive that is at work, until `lease_until` at the latest unless it renews that.
+-- `key_retention` is the longest time, in microseconds, for which any instance has kept idempotency keys: nobody forgets them sooner.
 CREATE TABLE stockhold.archived (
     one boolean PRIMARY KEY DEFAULT true,
     position bigint NOT NULL,
     at bigint NOT NULL,
+    file_position bigint NOT NULL DEFAULT 0,
+    file_hash bytea,
+    lease_holder text COLLATE "C" NOT NULL DEFAULT '',
+    lease_until bigint NOT NULL DEFAULT 0,
     key_retention bigint NOT NULL DEFAULT 0,
-    CONSTRAINT archived_one CHECK (one)
+    CONSTRAINT archived_one CHECK (one),
+    CONSTRAINT archived_file CHECK (file_position >= position AND (file_hash IS NULL) = (file_position = 0))
 );
 INSERT INTO stockhold.archived (position, at) VALUES (0, 0);
 

@@ -11,14 +11,14 @@ pub mod mysql;
 pub mod postgres;
 
 pub use audit::{
-    ArchiveRequest, ArchiveSink, ArchiveSummary, AuditError, ExportChunk, ImportSource, ImportSummary,
-    VerifyProgress, VerifyReport,
+    ArchiveError, AuditError, ExportChunk, ImportSource, ImportSummary, VerifyProgress, VerifyReport,
 };
 pub use engine::{OpenError, Options, Replica, SqlStore};
 
-use audit::{run_archive, send, take, verify_all};
+use audit::{run_archive, send, take, verify_all, verify_from_archive};
 use std::sync::Arc;
-use stockhold_store::{StartStep, Store};
+use stockhold_store::{ArchiveRequest, ArchiveSummary, EventArchive, StartStep, Store};
+use tokio::runtime::Runtime;
 
 /// The prefixes that an address may have.
 const KNOWN: &str = "postgres:// or mysql:// (postgresql:// and mariadb:// mean the same)";
@@ -110,20 +110,18 @@ pub struct MigrationResult {
     pub to: i32,
 }
 
-/// Opens an audit session to the database that an address names, and runs `$work` on it.
+/// Opens an audit session to the database that an address names, and runs `$work` on it, outside of the runtime.
 macro_rules! with_audit_session {
-    ($url:expr, $options:expr, |$session:ident| $work:expr) => {{
+    ($url:expr, $options:expr, |$runtime:ident, $session:ident| $work:expr) => {{
         let kind = kind($url)?;
-        apart(async {
-            match kind {
-                Kind::Postgres => {
-                    let $session = &mut postgres::open_audit($url, $options).await?;
-                    $work
-                }
-                Kind::Mysql => {
-                    let $session = &mut mysql::open_audit($url, $options).await?;
-                    $work
-                }
+        apart(|$runtime| match kind {
+            Kind::Postgres => {
+                let $session = &mut $runtime.block_on(postgres::open_audit($url, $options))?;
+                $work
+            }
+            Kind::Mysql => {
+                let $session = &mut $runtime.block_on(mysql::open_audit($url, $options))?;
+                $work
             }
         })
     }};
@@ -136,21 +134,36 @@ pub fn verify(
     options: &Options,
     mut progress: impl FnMut(VerifyProgress) + Send,
 ) -> Result<VerifyReport, AuditError> {
-    with_audit_session!(url, options, |session| Ok(verify_all(session, &mut progress).await?))
+    with_audit_session!(url, options, |runtime, session| {
+        Ok(runtime.block_on(verify_all(session, &mut progress))?)
+    })
 }
 
-/// Writes old events and ended reservations to a sink and, if `order.drop` is set, deletes them and their keys from the database that
-/// an address names. Instances may continue to run. Blocks until it is done.
+/// Verifies a database like [`verify`], from the first event ever on: it folds the events of the archive, and compares the result with
+/// what the database keeps of them. Where the archive can't be used, that is a finding.
+pub fn verify_with_archive(
+    url: &str,
+    options: &Options,
+    archive: &mut (dyn EventArchive + Send),
+    mut progress: impl FnMut(VerifyProgress) + Send,
+) -> Result<VerifyReport, AuditError> {
+    with_audit_session!(url, options, |runtime, session| {
+        Ok(verify_from_archive(runtime, session, archive, &mut progress)?)
+    })
+}
+
+/// Writes the oldest events of the database that an address names to an archive and, if the request says so, lets them, the
+/// reservations that had ended by then, and idempotency keys of that age leave the database. Instances may continue to run. One archive at
+/// a time works on a database. Blocks until it is done.
 pub fn archive(
     url: &str,
     options: &Options,
-    order: ArchiveRequest,
-    sink: &mut (dyn ArchiveSink + Send),
-    mut progress: impl FnMut(ArchiveSummary) + Send,
-) -> Result<ArchiveSummary, AuditError> {
-    with_audit_session!(url, options, |session| {
-        // Boxed, because an archive has a large future.
-        Box::pin(run_archive(session, options, order, sink, &mut progress)).await
+    request: &ArchiveRequest<'_>,
+    archive: &mut (dyn EventArchive + Send),
+    mut progress: impl FnMut(&ArchiveSummary) + Send,
+) -> Result<ArchiveSummary, ArchiveError> {
+    with_audit_session!(url, options, |runtime, session| {
+        run_archive(runtime, session, request, archive, &mut progress)
     })
 }
 
@@ -164,9 +177,9 @@ pub fn import_from(
     mut progress: impl FnMut(ImportSummary) + Send,
 ) -> Result<ImportSummary, AuditError> {
     migrate(url, options.clone())?;
-    with_audit_session!(url, options, |session| {
+    with_audit_session!(url, options, |runtime, session| {
         // Boxed, because the copy of a whole store has a large future.
-        Box::pin(take(session, options, &mut source, &mut progress)).await
+        runtime.block_on(Box::pin(take(session, options, &mut source, &mut progress)))
     })
 }
 
@@ -177,17 +190,19 @@ pub fn export_to(
     options: &Options,
     to: &tokio::sync::mpsc::Sender<Result<ExportChunk, String>>,
 ) -> Result<(), AuditError> {
-    with_audit_session!(url, options, |session| send(session, to).await)
+    with_audit_session!(url, options, |runtime, session| runtime.block_on(send(session, to)))
 }
 
-/// Runs a future on a thread of its own, so that the caller may be within a runtime.
-fn apart<T: Send>(work: impl Future<Output = Result<T, AuditError>> + Send) -> Result<T, AuditError> {
+/// Works with a runtime on a thread of its own, so that the caller may be within a runtime.
+fn apart<T: Send, E: Send + From<AuditError>>(
+    work: impl FnOnce(&Runtime) -> Result<T, E> + Send,
+) -> Result<T, E> {
     let failed = |why: String| AuditError::Open(OpenError::Thread(why));
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map_err(|error| failed(error.to_string()))?.block_on(work)
+            work(&runtime.map_err(|error| failed(error.to_string()))?)
         });
-        done.join().unwrap_or_else(|_| Err(failed("it panicked".to_owned())))
+        done.join().unwrap_or_else(|_| Err(failed("it panicked".to_owned()).into()))
     })
 }

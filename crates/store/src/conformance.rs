@@ -9,6 +9,7 @@ mod case_context;
 
 mod amend_races;
 mod amends;
+mod archives;
 mod backorders;
 mod baskets;
 mod change_keys;
@@ -48,6 +49,7 @@ mod units_chosen;
 
 mod change_op;
 mod history;
+mod memory_archive;
 mod op;
 mod random_op;
 mod source_op;
@@ -56,9 +58,11 @@ mod terms_op;
 pub mod maker;
 
 pub use crate::random::Random;
+pub use archives::{ArchiveCase, ArchiveWorld, archive_cases};
 pub use change_op::{ChangeKind, ChangeOp};
 pub use history::{START, random_history, stepping_history, units_history};
 pub use maker::Maker;
+pub use memory_archive::{MemoryArchive, hash_of};
 pub use op::{Op, OpContext};
 pub use random_op::TTLS;
 pub use source_op::SourceOp;

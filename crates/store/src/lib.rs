@@ -5,10 +5,10 @@
 //! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
 //! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
 
+mod archive;
 mod call;
 mod closed_reservations;
 mod customers;
-mod event_archive;
 mod event_row;
 mod gate_status;
 mod job;
@@ -37,10 +37,14 @@ pub mod mutate;
 #[cfg(feature = "testing")]
 pub mod parsers;
 
+pub use archive::{
+    ARCHIVE_FILE_EVENTS, ArchiveError, ArchiveFile, ArchiveMark, ArchiveRequest, ArchiveRun, ArchiveStep,
+    ArchiveSummary, ArchivedStore, CONSUMER_KINDS, DroppedEvents, EventArchive, LoggedBatch, LoggedBatches,
+    MarkedFile, ReadPosition, Sha256, archived_form, check_age, compare_kept, fold_archived,
+};
 pub use call::{call, query};
 pub use closed_reservations::ClosedReservationCounters;
 pub use customers::{CUSTOMER_VALUE_BYTES, CustomerRequest, CustomerResult, CustomerRow};
-pub use event_archive::{ArchiveFile, EventArchive, Sha256, archived_form};
 pub use event_row::EventRow;
 pub use gate_status::{GateCounter, GateItem, GateSelection, GateStatus, ReloadSummary};
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};

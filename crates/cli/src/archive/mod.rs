@@ -1,29 +1,20 @@
 //! `stockhold archive`: writes old events to files, and removes them and the reservations that had ended by then from the store.
 
+mod consumers;
+mod database;
 mod embedded;
+mod report;
 mod running;
 
-pub use embedded::consumers_behind;
+pub use consumers::Consumers;
 
-use super::plural::counted;
-use crate::audit_errors::books_failed;
 use clap::Args;
-use indicatif::ProgressBar;
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use stockhold_api::{EventType, encode};
-use stockhold_config::exit;
-use stockhold_config::sql_options;
-use stockhold_config::{Config, StorePlace};
-use stockhold_domain::Hold;
-use stockhold_sql::{ArchiveRequest, ArchiveSink, ArchiveSummary};
-use stockhold_store::EventRow;
-
-/// Most files with the same first position.
-const MOST_OF_A_NAME: u32 = 100;
+use stockhold_config::{Config, StorePlace, exit};
+use stockhold_domain::Instant;
+use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary};
 
 #[derive(Args)]
 pub(super) struct ArchiveArgs {
@@ -35,7 +26,7 @@ pub(super) struct ArchiveArgs {
     /// Directory for the files. It is created if it does not exist [default: `archive.dir` of the configuration]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Let events of the embedded store leave although this sink or webhook has not got them. Repeat it for more of them
+    /// Let events leave although this sink, webhook or stock master has not got them. Repeat it for more of them
     #[arg(long, value_name = "SINK")]
     ignore_sink: Vec<String>,
     /// Address of the API of the server that uses the data directory [default: the server has written it into the directory]
@@ -44,6 +35,9 @@ pub(super) struct ArchiveArgs {
     /// Remove from the store what is written and synced
     #[arg(long)]
     drop: bool,
+    /// Begin in a directory without files although events have left the database with files that are elsewhere
+    #[arg(long)]
+    new_directory: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -75,7 +69,7 @@ pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
         if config.store.is_embedded() {
             embedded::run(args, to, &config)
         } else {
-            archive(args, to, &config).map(|archived| tell(args, to, &archived))
+            database::run(args, to, &config)
         }
     });
     match archived {
@@ -84,138 +78,28 @@ pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
     }
 }
 
-fn archive(args: &ArchiveArgs, to: &Path, config: &Config) -> Result<ArchiveSummary, (u8, String)> {
-    let options = sql_options(config)?;
-    // What is removed from the database exists only in these files.
-    stockhold_embedded::create_dir(to).map_err(|error| (exit::FAILED, error.to_string()))?;
-    let bar = ProgressBar::new_spinner();
-    let order = ArchiveRequest { older_than: args.older_than, drop: args.drop };
-    let mut files = ArchiveFiles { dir: to.to_owned(), first: 0, open: None };
-    let done = stockhold_sql::archive(config.store.url(), &options, order, &mut files, |done| {
-        bar.set_message(format!("{} events up to position {}", done.events, done.through));
-        bar.tick();
-    });
-    bar.finish_and_clear();
-    done.map_err(|error| books_failed(config, &error))
-}
-
-fn tell(args: &ArchiveArgs, to: &Path, archived: &ArchiveSummary) {
-    let ArchiveSummary { after, through, events, reservations, keys } = archived;
-    if args.json {
-        println!(
-            "{:#}",
-            serde_json::json!({
-                "after": after, "through": through, "events": events, "reservations": reservations,
-                "idempotency_keys": keys, "dropped": args.drop, "to": to,
-            })
-        );
-        return;
-    }
-    if *events == 0 {
-        println!("nothing is that old; all events after position {after} are in the database");
-        return;
-    }
-    println!(
-        "{} (positions {} to {through}) and {} are in {}",
-        counted(*events, "event", "events"),
-        after + 1,
-        counted(*reservations, "reservation", "reservations"),
-        to.display()
-    );
-    if args.drop {
-        let keys = counted(*keys, "old idempotency key", "old idempotency keys");
-        println!("they and {keys} are removed from the database");
-    } else {
-        println!("they are still in the database; --drop removes them");
-    }
-}
-
-/// Two files for every archive, named by the position of its first event. An existing file is never written to, because it may be the
-/// only copy of its events. If an archive was interrupted before anything was removed, its file and the next one have the same
-/// events with the same positions.
-struct ArchiveFiles {
-    dir: PathBuf,
-    first: u64,
-    open: Option<[JsonLinesFile; 2]>,
-}
-
-struct JsonLinesFile {
-    path: PathBuf,
-    out: BufWriter<File>,
-    line: Vec<u8>,
-}
-
-impl JsonLinesFile {
-    fn create(dir: &Path, name: &str) -> Result<Self, String> {
-        for number in 1..=MOST_OF_A_NAME {
-            let path = match number {
-                1 => dir.join(format!("{name}.jsonl")),
-                _ => dir.join(format!("{name}.{number}.jsonl")),
-            };
-            match File::create_new(&path) {
-                Ok(file) => return Ok(Self { path, out: BufWriter::new(file), line: Vec::new() }),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(format!("{}: {error}", path.display())),
-            }
-        }
-        Err(format!(
-            "{}: there are {MOST_OF_A_NAME} files called {name}: remove those that are not needed",
-            dir.display()
-        ))
-    }
-
-    fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
-        self.line.clear();
-        write(&mut self.line);
-        self.line.push(b'\n');
-        self.out.write_all(&self.line).map_err(|error| self.failed(&error))
-    }
-
-    fn sync(&mut self) -> Result<(), String> {
-        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
-        synced.map_err(|error| self.failed(&error))
-    }
-
-    fn failed(&self, error: &std::io::Error) -> String {
-        format!("writing {}: {error}", self.path.display())
-    }
-}
-
-impl ArchiveFiles {
-    /// Created when there is something to write.
-    fn open(&mut self) -> Result<&mut [JsonLinesFile; 2], String> {
-        if self.open.is_none() {
-            let create = |what: &str| JsonLinesFile::create(&self.dir, &format!("{what}-{:020}", self.first));
-            self.open = Some([create("events")?, create("reservations")?]);
-        }
-        self.open.as_mut().ok_or_else(|| "no file is open".to_owned())
-    }
-}
-
-impl ArchiveSink for ArchiveFiles {
-    fn begin(&mut self, after: u64) -> Result<(), String> {
-        self.first = after + 1;
-        Ok(())
-    }
-
-    fn event(&mut self, row: &EventRow) -> Result<(), String> {
-        let [events, _] = self.open()?;
-        // Events of API keys are in the archive too: the store may drop its own, and they are the audit trail.
-        if EventType::of(&row.event).is_none() {
-            return Ok(());
-        }
-        events.put(|line| encode::event(line, row))
-    }
-
-    fn reservation(&mut self, hold: &Hold) -> Result<(), String> {
-        let [_, reservations] = self.open()?;
-        reservations.put(|line| encode::reservation(line, hold))
-    }
-
-    fn sync(&mut self) -> Result<(), String> {
-        self.open()?.iter_mut().try_for_each(JsonLinesFile::sync)?;
-        // A new file survives a power cut only if its directory is synced too.
-        stockhold_embedded::sync_dir(&self.dir).map_err(|error| error.to_string())
+impl ArchiveArgs {
+    /// Archives with what the command line asks for.
+    fn with_request(
+        &self,
+        config: &Config,
+        key_retention: Duration,
+        now: Instant,
+        archive: impl FnOnce(&ArchiveRequest<'_>) -> Result<ArchiveSummary, (u8, String)>,
+    ) -> Result<ArchiveSummary, (u8, String)> {
+        let consumers = Consumers::of(config).map_err(|error| (exit::USAGE, error))?;
+        archive(&ArchiveRequest {
+            older_than: self.older_than,
+            key_retention,
+            now,
+            drop: self.drop,
+            consumers: &|records| consumers.behind(records, &self.ignore_sink),
+            file_events: ARCHIVE_FILE_EVENTS,
+            files: usize::MAX,
+            // Nobody else archives a data directory, so no other directory has the newest file.
+            new_directory: self.new_directory || config.store.is_embedded(),
+            is_cancelled: &|| false,
+        })
     }
 }
 

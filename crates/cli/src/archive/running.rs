@@ -1,7 +1,7 @@
 //! `stockhold archive` of a data directory that a server uses: the server does it, one file for each request.
 
 use super::ArchiveArgs;
-use super::embedded::{count_files, tell};
+use super::report::tell;
 use crate::client::{CallError, RetryClient};
 use crate::server::{block_on, exit_code, explain};
 use indicatif::ProgressBar;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_api::wire::Problem;
 use stockhold_config::exit;
-use stockhold_embedded::ArchiveSummary;
+use stockhold_store::ArchiveSummary;
 
 /// How long a server may be away while it is asked. A file takes seconds, and what is on its way is not lost.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ArchiveArgs, to: &Path, url: &str) -> Result<(), (u8, S
         ExitCode::SUCCESS
     });
     let done = outcome?;
-    tell(args, to, &done, count_files(to));
+    tell(args, to, &done);
     Ok(())
 }
 

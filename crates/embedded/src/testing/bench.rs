@@ -9,8 +9,11 @@ use std::time::Duration;
 use stockhold_domain::{Envelope, Instant, Outcome, Reply, ReservationId};
 use stockhold_store::clock::ManualClock;
 use stockhold_store::conformance::maker::{confirm, reserve, set_stock};
-use stockhold_store::conformance::{CrashWorld, Maker, START, World};
-use stockhold_store::{Answer, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
+use stockhold_store::conformance::{ArchiveWorld, CrashWorld, Maker, START, World};
+use stockhold_store::{
+    Answer, ArchiveRequest, ArchiveSummary, EventArchive, Failure, Inbox, Job, Query, QueryResult, ReplyTo,
+    Request, Store,
+};
 
 /// Answers by ticket.
 #[derive(Default)]
@@ -140,6 +143,24 @@ pub fn open(dir: &Path, clock: &Arc<ManualClock>) -> Result<EmbeddedStore, OpenE
         dir,
         Options { sweeps: false, min_free_bytes: 0, wal_preallocation: 0, clock, ..Options::default() },
     )
+}
+
+impl ArchiveWorld for Bench {
+    fn archive(
+        &mut self,
+        request: &ArchiveRequest<'_>,
+        archive: &mut (dyn EventArchive + Send),
+    ) -> Result<ArchiveSummary, String> {
+        self.store().archive(request, archive).map_err(|error| error.to_string())
+    }
+
+    fn verify(&mut self, archive: Option<&mut (dyn EventArchive + Send)>) -> Result<Vec<String>, String> {
+        let report = match archive {
+            Some(archive) => crate::verify_with_archive(&self.dir(), archive, |_, _| ()),
+            None => crate::verify(&self.dir(), |_, _| ()),
+        };
+        report.map(|report| report.findings).map_err(|error| error.to_string())
+    }
 }
 
 impl CrashWorld for Bench {

@@ -3,50 +3,14 @@
 use std::time::Duration;
 use stockhold_domain::{Instant, ItemKey, Outcome, Rejection, Reply, ReservationId};
 use stockhold_embedded::testing::Bench;
-use stockhold_embedded::{ArchiveRequest, archive, verify};
+use stockhold_embedded::{archive, verify};
 use stockhold_store::conformance::maker::{confirm_as, release, reserve, return_all, set_stock};
-use stockhold_store::conformance::{Maker, START, World};
+use stockhold_store::conformance::{Maker, MemoryArchive, START, World};
 use stockhold_store::{
-    ArchiveFile, EventArchive, EventRow, Query, QueryResult, ReservationFilter, ReservationPage, Sha256,
+    ARCHIVE_FILE_EVENTS, ArchiveRequest, Query, QueryResult, ReservationFilter, ReservationPage,
 };
 
 const DAY: i64 = 86_400_000_000;
-
-/// An archive that keeps nothing.
-#[derive(Default)]
-struct Discard(Vec<ArchiveFile>, Option<(u64, Option<Sha256>, u64)>);
-
-impl EventArchive for Discard {
-    fn files(&mut self) -> Result<Vec<(u64, u64)>, String> {
-        Ok(Vec::new())
-    }
-
-    fn read(
-        &mut self,
-        (first, last): (u64, u64),
-        _: &mut dyn FnMut(EventRow) -> Result<(), String>,
-    ) -> Result<ArchiveFile, String> {
-        self.0.iter().find(|file| (file.first, file.last) == (first, last)).copied().ok_or("none".to_owned())
-    }
-
-    fn begin(&mut self, first: u64, previous: Option<Sha256>) -> Result<(), String> {
-        self.1 = Some((first, previous, first));
-        Ok(())
-    }
-
-    fn add(&mut self, row: &EventRow) -> Result<(), String> {
-        if let Some(open) = &mut self.1 {
-            open.2 = row.position;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<ArchiveFile, String> {
-        let (first, previous, last) = self.1.take().ok_or("none")?;
-        self.0.push(ArchiveFile { first, last, previous, sha256: [1; 32] });
-        Ok(self.0[self.0.len() - 1])
-    }
-}
 
 /// A store after 100 days: an old reservation of each kind, and a new one.
 struct Shop {
@@ -92,10 +56,12 @@ impl Shop {
             now: Instant::from_micros(START.micros() + 100 * DAY),
             drop: true,
             consumers: &|_| Vec::new(),
+            file_events: ARCHIVE_FILE_EVENTS,
+            new_directory: true,
             files: usize::MAX,
             is_cancelled: &|| false,
         };
-        let done = archive(&self.bench.dir(), &request, &mut Discard::default(), |_| ()).unwrap();
+        let done = archive(&self.bench.dir(), &request, &mut MemoryArchive::default(), |_| ()).unwrap();
         assert_eq!((done.dropped_through, done.reservations), (8, 2));
         self.bench.start().unwrap();
     }

@@ -1,6 +1,8 @@
 use stockhold_embedded::testing::Bench;
 use stockhold_embedded::verify;
-use stockhold_store::conformance::{case_groups, random_history, run_cases, stepping_history, units_history};
+use stockhold_store::conformance::{
+    archive_cases, case_groups, random_history, run_cases, stepping_history, units_history,
+};
 
 fn passes(bench: fn() -> Bench) {
     let mut events = 0;
@@ -24,6 +26,16 @@ fn passes_every_case() {
 #[test]
 fn passes_every_case_when_restarts_are_in_order() {
     passes(Bench::in_order);
+}
+
+#[test]
+fn passes_every_case_of_archives() {
+    let failed = archive_cases().into_iter().filter_map(|case| {
+        let failed = (case.run)(&mut Bench::new()).err()?;
+        Some((case.name, failed))
+    });
+    let failed: Vec<_> = failed.collect();
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]

@@ -10,10 +10,6 @@ use stockhold_api::encode;
 use stockhold_api::problem::Problem;
 use stockhold_store::Failure;
 
-/// Why a database is not archived here.
-const OF_A_DATABASE: &str =
-    "the store is a database. `stockhold archive` with its address archives it, while servers run";
-
 impl Worker {
     /// `POST /v1/archive`
     pub(super) async fn archive_events(
@@ -22,8 +18,7 @@ impl Worker {
         order: ArchiveOrder,
     ) -> HandlerResult {
         check_unrestricted(context)?;
-        let archiver = self.archiver.as_ref().ok_or_else(|| Problem::archive_failed(OF_A_DATABASE))?;
-        let report = archiver.archive(order).await.map_err(refusal)?;
+        let report = self.archiver.archive(order).await.map_err(refusal)?;
         Ok(reply::json(|out| encode::archive(out, &report)))
     }
 }
@@ -32,7 +27,7 @@ fn refusal(error: OrderError) -> RequestError {
     match error {
         OrderError::Directory(why) => Problem::from(Invalid::new("/to", why)).into(),
         OrderError::Age(why) => Problem::from(Invalid::new("/older_than_hours", why)).into(),
-        OrderError::Archive(error) => match explain(&error) {
+        OrderError::Archive(error) => match explain(error) {
             (why, true) => RequestError::from_store(&Failure::Unavailable(why)),
             (why, false) => Problem::archive_failed(&why).into(),
         },

@@ -122,8 +122,8 @@ pub(crate) struct Services {
     pub(crate) store: Arc<dyn Store>,
     /// The gate in front of the store, if there is one.
     pub(crate) gate: Option<Arc<GateStore>>,
-    /// Archives the events of an embedded store.
-    pub(crate) archiver: Option<Arc<Archiver>>,
+    /// Archives old events.
+    pub(crate) archiver: Arc<Archiver>,
     /// Delivers events to other systems.
     pub(crate) relay: Arc<Relay>,
     /// Takes payments.

@@ -47,8 +47,8 @@ pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
     /// The gate in front of the store, if there is one.
     pub(super) gate: Option<Arc<GateStore>>,
-    /// Archives the events of an embedded store.
-    pub(super) archiver: Option<Arc<Archiver>>,
+    /// Archives old events.
+    pub(super) archiver: Arc<Archiver>,
     /// Delivers events to other systems.
     pub(super) relay: Arc<Relay>,
     /// Takes payments.

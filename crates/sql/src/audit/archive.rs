@@ -1,117 +1,146 @@
-//! Archives old data: events older than a bound, the oldest first, and the reservations that had ended by then. Their effect stays in
-//! the database: the state of each item after the archived events, and the units that archived reservations have sold. Positions
-//! continue.
+//! What a database does for an archive: it lets events leave, and the reservations that had ended by then. Their effect stays in the
+//! database: the state of each item after the archived events, and the units that archived reservations have sold. Positions continue.
+//! [`ArchiveRun`] has the order of the steps.
 //!
-//! Data is written to an [`ArchiveSink`] and synced there before it is deleted. It is deleted in small transactions, and after each of
-//! them the database can be verified. An archive that was interrupted continues where it ended. It waits for no locks of the
-//! instances, except for ended reservations whose units are just being returned.
+//! Events leave in small transactions, and after each of them the database can be verified. So a file of the archive may have events of
+//! which only a part has left. The row of `archived` has the hash of this file, and the next archive continues with it. An archive waits
+//! for no locks of the instances, except for ended reservations whose units are just being returned.
 
+use super::database_log::{DatabaseLog, wrong_books};
+use super::lease::{Lease, is_taken_over};
 use super::ledger::{ItemAccount, Ledger};
-use super::{ArchiveBoundary, ArchiveDeletion, AuditError, AuditSession, BatchRow, ItemBalance};
-use crate::engine::{DbError, LockSet, Options, events_from};
+use super::{
+    ArchiveBoundary, ArchiveDeletion, ArchiveError, AuditError, AuditSession, BatchRow, ItemBalance,
+};
+use crate::engine::{DbError, LockSet, events_from};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
-    CounterKey, EventId, Hold, Instant, ItemKey, LimitSet, ReservationId, Scope, Status, Transition,
+    CounterKey, EventId, Hold, Instant, ItemKey, LimitSet, Record, ReservationId, Scope, Status, Transition,
 };
-use stockhold_store::EventRow;
+use stockhold_store::{
+    ArchiveFile, ArchiveMark, ArchiveRequest, ArchiveRun, ArchiveStep, ArchiveSummary, ArchivedStore,
+    CONSUMER_KINDS, DroppedEvents, EventArchive, EventRow, LoggedBatch, LoggedBatches, MarkedFile, check_age,
+};
+use tokio::runtime::Runtime;
 
-/// Events after which a transaction ends: it takes some tens of milliseconds, in which no other archive begins and no event
-/// is numbered later for it.
+/// Events after which a transaction ends: it takes some tens of milliseconds, in which no event is numbered later for it.
 const EVENTS_AT_ONCE: usize = 4_096;
 /// Rows of events that are read at a time.
 const ROWS_AT_ONCE: usize = 64;
 /// Keys that are forgotten at a time.
 const KEYS_AT_ONCE: usize = 2_000;
+/// Records that are read at a time.
+const RECORDS_AT_ONCE: usize = 100;
 /// How often one transaction is tried that others were in the way of.
 const TRIES: u32 = 5;
 
-/// What is to leave.
-#[derive(Clone, Copy, Debug)]
-pub struct ArchiveRequest {
-    /// What happened longer ago than this.
-    pub older_than: Duration,
-    /// Whether it leaves the database, or is only written.
-    pub drop: bool,
-}
-
-/// What has left, or was only written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ArchiveSummary {
-    /// Position before the first event; what is up to here had left before.
-    pub after: u64,
-    /// Position of the last.
-    pub through: u64,
-    /// Events.
-    pub events: u64,
-    /// Reservations.
-    pub reservations: u64,
-    /// Idempotency keys that were forgotten for it.
-    pub keys: u64,
-}
-
-/// Where it goes.
-pub trait ArchiveSink {
-    /// What follows has positions after this one.
-    fn begin(&mut self, after: u64) -> Result<(), String>;
-    /// The next event.
-    fn event(&mut self, row: &EventRow) -> Result<(), String>;
-    /// A reservation that has ended.
-    fn reservation(&mut self, hold: &Hold) -> Result<(), String>;
-    /// Makes all of it durable.
-    fn sync(&mut self) -> Result<(), String>;
-}
-
 /// Archives.
-pub(crate) async fn run<S: AuditSession>(
+pub(crate) fn run<S: AuditSession>(
+    runtime: &Runtime,
     session: &mut S,
-    options: &Options,
-    order: ArchiveRequest,
-    sink: &mut (dyn ArchiveSink + Send),
-    progress: &mut (dyn FnMut(ArchiveSummary) + Send),
-) -> Result<ArchiveSummary, AuditError> {
+    request: &ArchiveRequest<'_>,
+    archive: &mut dyn EventArchive,
+    progress: &mut dyn FnMut(&ArchiveSummary),
+) -> Result<ArchiveSummary, ArchiveError> {
     // What the servers promise counts, whether or not this is run with their settings.
-    let promised = Duration::from_micros(session.keep_keys(0).await?.unsigned_abs());
-    let retention = options.key_retention.max(promised);
-    if order.older_than < retention {
-        return Err(AuditError::InvalidRequest(format!(
-            "what is younger than {} h can't be archived: its idempotency keys are kept for so long",
-            retention.as_secs().div_ceil(3_600)
-        )));
-    }
+    let promised = runtime.block_on(session.keep_keys(0))?;
+    check_age::<AuditError>(request, Duration::from_micros(promised.unsigned_abs()))?;
+    let mut lease = Lease::take(runtime, session, request.is_cancelled)?;
+    let done = with_lease(runtime, session, &mut lease, request, archive, progress);
+    // If the connection is lost, the lease ends by itself.
+    let _ = lease.give_back(runtime, session);
+    done
+}
+
+fn with_lease<S: AuditSession>(
+    runtime: &Runtime,
+    session: &mut S,
+    lease: &mut Lease,
+    request: &ArchiveRequest<'_>,
+    archive: &mut dyn EventArchive,
+    progress: &mut dyn FnMut(&ArchiveSummary),
+) -> Result<ArchiveSummary, ArchiveError> {
     // By the store's own clock, which is what the events' instants were read from.
-    let (now, _) = session.overdue(None, 1).await?;
-    let age = i64::try_from(order.older_than.as_micros()).unwrap_or(i64::MAX);
-    let bound = Instant::from_micros(now.micros().saturating_sub(age));
-    session.number().await?;
-    let opening = session.opening().await?;
-    let mut done =
-        ArchiveSummary { after: opening.position, through: opening.position, ..ArchiveSummary::default() };
-    if order.drop {
+    let (now, _) = runtime.block_on(session.overdue(None, 1))?;
+    runtime.block_on(session.number())?;
+    if request.drop {
+        forget_keys(runtime, session, request.bound(now))?;
+    }
+    let opening = runtime.block_on(session.opening())?;
+    let log = DatabaseLog { runtime, session, mark: opening.mark() };
+    let mut store = LeavableDatabase { log, lease, is_cancelled: request.is_cancelled };
+    ArchiveRun::new(request, now, &mut store)?.archive(archive, progress, &mut |_| ())
+}
+
+fn forget_keys<S: AuditSession>(runtime: &Runtime, session: &mut S, bound: Instant) -> Result<(), DbError> {
+    while runtime.block_on(session.forget_keys(bound, KEYS_AT_ONCE))? == KEYS_AT_ONCE {}
+    Ok(())
+}
+
+/// A database that events leave.
+struct LeavableDatabase<'a, S> {
+    log: DatabaseLog<'a, S>,
+    lease: &'a mut Lease,
+    is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<S: AuditSession> LoggedBatches for LeavableDatabase<'_, S> {
+    type Error = AuditError;
+
+    fn mark(&self) -> ArchiveMark {
+        self.log.mark
+    }
+
+    fn batches(&mut self, after: u64, limit: usize) -> Result<Vec<LoggedBatch>, ArchiveError> {
+        self.lease.renew(self.log.runtime, self.log.session)?;
+        self.log.batches(after, limit)
+    }
+}
+
+impl<S: AuditSession> ArchivedStore for LeavableDatabase<'_, S> {
+    fn consumer_records(&mut self) -> Result<Vec<Record>, ArchiveError> {
+        Ok(self.log.runtime.block_on(consumer_records(self.log.session))?)
+    }
+
+    fn drop_file(
+        &mut self,
+        file: &ArchiveFile,
+        may_leave: &mut dyn FnMut(&[Record]) -> bool,
+        reached: &mut dyn FnMut(ArchiveStep),
+    ) -> Result<DroppedEvents, ArchiveError> {
+        let marked = MarkedFile { last: file.last, sha256: file.sha256 };
+        let mut left = DroppedEvents { through: self.log.mark.position, reservations: 0 };
+        while left.through < file.last && !(self.is_cancelled)() {
+            self.lease.renew(self.log.runtime, self.log.session)?;
+            let holder = self.lease.holder();
+            let deletion = ChunkDeletion { from: left.through, file: marked, holder };
+            let dropped = self.log.runtime.block_on(deletion.run(self.log.session, may_leave))?;
+            let Some((through, reservations)) = dropped else { break };
+            left = DroppedEvents { through, reservations: left.reservations + reservations };
+            self.log.mark = ArchiveMark { position: through, file: Some(marked) };
+            reached(ArchiveStep::EventsLeft);
+        }
+        Ok(left)
+    }
+}
+
+/// All records that tell what consumers have read.
+async fn consumer_records<S: AuditSession>(session: &mut S) -> Result<Vec<Record>, DbError> {
+    let mut records = Vec::new();
+    for kind in CONSUMER_KINDS {
+        let mut after = None;
         loop {
-            let gone = session.forget_keys(bound, KEYS_AT_ONCE).await?;
-            done.keys += gone as u64;
-            if gone < KEYS_AT_ONCE {
+            let mut page = session.record_page(kind, after.as_ref(), RECORDS_AT_ONCE).await?;
+            let more = page.len() == RECORDS_AT_ONCE;
+            after = page.last().map(|record| record.key.id.clone());
+            records.append(&mut page);
+            if !more {
                 break;
             }
         }
     }
-    sink.begin(opening.position).map_err(AuditError::Sink)?;
-    while let Some(chunk) = next(session, done.through, bound).await? {
-        if chunk.events.iter().zip(done.through + 1..).any(|(row, position)| row.position != position) {
-            return Err(AuditError::Refused(wrong_books("positions have a gap")));
-        }
-        let ended = ended(session, &chunk).await?;
-        let written = write(&chunk, ended.values(), sink);
-        written.and_then(|()| sink.sync()).map_err(AuditError::Sink)?;
-        let left =
-            if order.drop { delete_chunk(session, done.through, &chunk, &ended).await? } else { ended.len() };
-        done.through = chunk.through;
-        done.events += chunk.events.len() as u64;
-        done.reservations += left as u64;
-        progress(done);
-    }
-    Ok(done)
+    Ok(records)
 }
 
 /// What leaves in one transaction, as far as events go.
@@ -121,31 +150,22 @@ struct ArchiveChunk {
     events: Vec<EventRow>,
 }
 
-/// The next whole rows that are older than the bound, if there are any.
-async fn next<S: AuditSession>(
-    session: &mut S,
-    after: u64,
-    bound: Instant,
-) -> Result<Option<ArchiveChunk>, DbError> {
+/// The next whole rows up to the end of a file, at least one.
+async fn next<S: AuditSession>(session: &mut S, after: u64, last: u64) -> Result<ArchiveChunk, DbError> {
     let mut chunk = ArchiveChunk { rows: 0, through: after, events: Vec::new() };
     loop {
         let rows = session.numbered(chunk.through, ROWS_AT_ONCE).await?;
-        let last_page = rows.len() < ROWS_AT_ONCE;
+        if rows.is_empty() {
+            return Err(DbError::InvariantViolated(format!("no event after position {}", chunk.through)));
+        }
         for BatchRow { count, last_position, body, .. } in rows {
             let mut events = events_from(&body, last_position.unwrap_or(0), count)?;
-            let newest = events.iter().map(|row| row.event.at).max();
-            if newest.is_none_or(|newest| newest >= bound) {
-                return Ok(Some(chunk).filter(|chunk| chunk.rows > 0));
-            }
             chunk.rows += 1;
             chunk.through = events.last().map_or(chunk.through, |row| row.position);
             chunk.events.append(&mut events);
-            if chunk.events.len() >= EVENTS_AT_ONCE {
-                return Ok(Some(chunk));
+            if chunk.events.len() >= EVENTS_AT_ONCE || chunk.through >= last {
+                return Ok(chunk);
             }
-        }
-        if last_page {
-            return Ok(Some(chunk).filter(|chunk| chunk.rows > 0));
         }
     }
 }
@@ -171,26 +191,14 @@ async fn ended<S: AuditSession>(
     Ok(holds.into_iter().filter(over).map(|hold| (hold.id, hold)).collect())
 }
 
-fn write<'a>(
-    chunk: &ArchiveChunk,
-    ended: impl Iterator<Item = &'a Hold>,
-    sink: &mut (dyn ArchiveSink + Send),
-) -> Result<(), String> {
-    for row in &chunk.events {
-        sink.event(row)?;
-    }
-    for hold in ended {
-        sink.reservation(hold)?;
-    }
-    Ok(())
-}
-
 /// Why a chunk did not go.
 enum DeletionError {
     /// The database.
     Database(DbError),
-    /// The books, or somebody else.
+    /// The books.
     Refused(String),
+    /// Another archive has the lease.
+    TakenOver(String),
 }
 
 impl From<DbError> for DeletionError {
@@ -199,58 +207,92 @@ impl From<DbError> for DeletionError {
     }
 }
 
-/// Lets a chunk go. How many reservations went.
-async fn delete_chunk<S: AuditSession>(
-    session: &mut S,
+/// A transaction in which events leave.
+struct ChunkDeletion<'a> {
+    /// Events behind this position,
     from: u64,
-    chunk: &ArchiveChunk,
-    ended: &BTreeMap<ReservationId, Hold>,
-) -> Result<usize, AuditError> {
-    let mut tries = 1;
-    loop {
-        match try_delete_chunk(session, from, chunk, ended).await {
-            Ok(left) => return Ok(left),
-            Err(DeletionError::Database(DbError::Deadlock(_) | DbError::LockTimeout(_))) if tries < TRIES => {
-                session.roll_back().await?;
-                tries += 1;
-            }
-            Err(DeletionError::Database(error)) => return Err(error.into()),
-            Err(DeletionError::Refused(why)) => {
-                session.roll_back().await?;
-                return Err(AuditError::Refused(why));
+    /// which are in this file.
+    file: MarkedFile,
+    /// Who archives.
+    holder: &'a str,
+}
+
+impl ChunkDeletion<'_> {
+    /// Lets a chunk leave. Returns the position of its last event and how many reservations left; `None` if it may not leave any more.
+    async fn run<S: AuditSession>(
+        &self,
+        session: &mut S,
+        may_leave: &mut dyn FnMut(&[Record]) -> bool,
+    ) -> Result<Option<(u64, u64)>, ArchiveError> {
+        let chunk = next(session, self.from, self.file.last).await?;
+        if chunk.events.iter().zip(self.from + 1..).any(|(row, position)| row.position != position)
+            || chunk.through > self.file.last
+        {
+            return Err(ArchiveError::Refused(wrong_books("positions have a gap")));
+        }
+        let ended = ended(session, &chunk).await?;
+        let mut tries = 1;
+        loop {
+            let error = match self.attempt(session, &chunk, &ended, may_leave).await {
+                Ok(left) => return Ok(left.map(|left| (chunk.through, left))),
+                Err(error) => error,
+            };
+            match error {
+                DeletionError::Database(DbError::Deadlock(_) | DbError::LockTimeout(_)) if tries < TRIES => {
+                    session.roll_back().await?;
+                    tries += 1;
+                }
+                DeletionError::Database(error) => return Err(error.into()),
+                DeletionError::Refused(why) => {
+                    session.roll_back().await?;
+                    return Err(ArchiveError::Refused(why));
+                }
+                DeletionError::TakenOver(why) => {
+                    session.roll_back().await?;
+                    return Err(ArchiveError::Interrupted(why));
+                }
             }
         }
     }
-}
 
-async fn try_delete_chunk<S: AuditSession>(
-    session: &mut S,
-    from: u64,
-    chunk: &ArchiveChunk,
-    ended: &BTreeMap<ReservationId, Hold>,
-) -> Result<usize, DeletionError> {
-    let opening = session.begin_archive_deletion().await?;
-    if opening.position != from {
-        return Err(DeletionError::Refused("another archive is at work on this database".to_owned()));
+    async fn attempt<S: AuditSession>(
+        &self,
+        session: &mut S,
+        chunk: &ArchiveChunk,
+        ended: &BTreeMap<ReservationId, Hold>,
+        may_leave: &mut dyn FnMut(&[Record]) -> bool,
+    ) -> Result<Option<u64>, DeletionError> {
+        let (opening, lease) = session.begin_archive_deletion().await?;
+        if lease.holder != self.holder || opening.position != self.from {
+            return Err(DeletionError::TakenOver(is_taken_over(&lease)));
+        }
+        if !may_leave(&consumer_records(session).await?) {
+            session.roll_back().await?;
+            return Ok(None);
+        }
+        let lock_set = LockSet { limits: true, holds: ended.keys().copied().collect(), ..LockSet::default() };
+        let rows = session.lock(&lock_set).await?.rows;
+        let (limits, held) = (rows.limits.unwrap_or_default(), rows.holds);
+        let holds: Vec<Hold> = held.into_iter().filter(|hold| ended.get(&hold.id) == Some(hold)).collect();
+        let ClosingBalances { balances, deleted, pauses } = balances(session, chunk, &holds).await?;
+        let newest = chunk.events.iter().map(|row| row.event.at).max().unwrap_or(opening.at);
+        let deletion = ArchiveDeletion {
+            from: self.from,
+            opening: ArchiveBoundary {
+                position: chunk.through,
+                at: newest.max(opening.at),
+                file: Some(self.file),
+            },
+            rows: chunk.rows,
+            holds: &holds,
+            balances: &balances,
+            deleted: &deleted,
+            pauses: &pauses,
+            counters: &sold_under_limits(&holds, &limits),
+        };
+        session.delete_archived(&deletion).await?;
+        Ok(Some(holds.len() as u64))
     }
-    let lock_set = LockSet { limits: true, holds: ended.keys().copied().collect(), ..LockSet::default() };
-    let rows = session.lock(&lock_set).await?.rows;
-    let (limits, held) = (rows.limits.unwrap_or_default(), rows.holds);
-    let holds: Vec<Hold> = held.into_iter().filter(|hold| ended.get(&hold.id) == Some(hold)).collect();
-    let ClosingBalances { balances, deleted, pauses } = balances(session, chunk, &holds).await?;
-    let newest = chunk.events.iter().map(|row| row.event.at).max().unwrap_or(opening.at);
-    let deletion = ArchiveDeletion {
-        from,
-        opening: ArchiveBoundary { position: chunk.through, at: newest.max(opening.at) },
-        rows: chunk.rows,
-        holds: &holds,
-        balances: &balances,
-        deleted: &deleted,
-        pauses: &pauses,
-        counters: &sold_under_limits(&holds, &limits),
-    };
-    session.delete_archived(&deletion).await?;
-    Ok(holds.len())
 }
 
 /// The units that reservations have sold, by the counters that count them now.
@@ -262,12 +304,6 @@ fn sold_under_limits<'a>(holds: &'a [Hold], limits: &LimitSet) -> Vec<(&'a Count
         }
     }
     sold.into_iter().filter(|(_, units)| *units > 0).collect()
-}
-
-fn wrong_books(what: &str) -> String {
-    format!(
-        "the books do not add up, and nothing leaves them before they do (see `stockhold verify`): {what}"
-    )
 }
 
 /// What replaces the archived events of a chunk.

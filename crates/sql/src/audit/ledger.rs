@@ -23,6 +23,8 @@ pub(super) struct Ledger {
     pub(super) pauses: BTreeMap<String, bool>,
     /// Records as events left them, deleted ones included.
     pub(super) records: BTreeMap<RecordKey, Record>,
+    /// Those of them that an archive tells of, without their values.
+    pub(super) without_values: BTreeSet<RecordKey>,
     /// Limits as events left them, deleted ones included.
     pub(super) limits: LimitSet,
     /// What limits count, as events left it.
@@ -149,6 +151,7 @@ impl Ledger {
             }
             Transition::Limit { limit } => self.limit(limit),
             Transition::Record { record, .. } => {
+                self.without_values.remove(&record.key);
                 let before = self.records.insert(record.key.clone(), record.clone());
                 if before.is_some() || !self.partial {
                     self.findings.extend(record_violations(before.as_ref(), record));

@@ -11,6 +11,8 @@
 //!    another number is an alarm, and nothing is committed.
 
 mod archive;
+mod database_log;
+mod lease;
 mod ledger;
 mod records;
 mod transfer;
@@ -23,13 +25,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use stockhold_domain::{
     CounterKey, Hold, Instant, Item, ItemKey, KeyHash, Label, LimitCounter, Record, RecordKey, ReservationId,
 };
+use stockhold_store::{ArchiveMark, MarkedFile};
 
 pub(crate) use archive::run as run_archive;
-pub use archive::{ArchiveRequest, ArchiveSink, ArchiveSummary};
 pub use transfer::{ExportChunk, ImportSource, ImportSummary};
 pub(crate) use transfer::{send, take};
-pub(crate) use verify::verify_all;
 pub use verify::{VerifyProgress, VerifyReport};
+pub(crate) use verify::{verify_all, verify_from_archive};
 
 /// A connection for audits.
 pub(crate) trait AuditSession: Session {
@@ -170,8 +172,19 @@ pub(crate) trait AuditSession: Session {
     /// How many rows the queues of counters have in all.
     fn counted_hold_count(&mut self) -> impl Future<Output = Result<u64, DbError>> + Send;
 
-    /// Begins a transaction in which rows leave; where the books begin, locked.
-    fn begin_archive_deletion(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;
+    /// Gives the lease of the archive to this holder until an instant, if it has it already or if the lease of another holder has ended
+    /// by another instant. Returns who has the lease.
+    fn lease_archive(
+        &mut self,
+        holder: &str,
+        ended_by: Instant,
+        until: Instant,
+    ) -> impl Future<Output = Result<ArchiveLease, DbError>> + Send;
+
+    /// Begins a transaction in which rows leave. Returns where the books begin, and who has the lease of the archive. Both are locked.
+    fn begin_archive_deletion(
+        &mut self,
+    ) -> impl Future<Output = Result<(ArchiveBoundary, ArchiveLease), DbError>> + Send;
 
     /// Lets rows leave, and commits.
     fn delete_archived(
@@ -187,6 +200,33 @@ pub(crate) struct ArchiveBoundary {
     pub(crate) position: u64,
     /// The newest instant among them.
     pub(crate) at: Instant,
+    /// The newest file of which events have left.
+    pub(crate) file: Option<MarkedFile>,
+}
+
+impl ArchiveBoundary {
+    /// What an archive has to join.
+    pub(crate) fn mark(&self) -> ArchiveMark {
+        ArchiveMark { position: self.position, file: self.file }
+    }
+}
+
+/// The newest file of which events have left, from its columns.
+pub(crate) fn marked_file(last: u64, hash: Option<&[u8]>) -> Result<Option<MarkedFile>, DbError> {
+    let Some(hash) = hash else { return Ok(None) };
+    let sha256 = hash.try_into().map_err(|_| {
+        DbError::InvariantViolated("the hash of the newest file of the archive has another length".to_owned())
+    })?;
+    Ok(Some(MarkedFile { last, sha256 }))
+}
+
+/// Which archive is at work on the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArchiveLease {
+    /// Its name; empty if none is.
+    pub(crate) holder: String,
+    /// When its lease ends unless it is renewed.
+    pub(crate) until: Instant,
 }
 
 /// What events that have left came to, for one item.
@@ -292,12 +332,10 @@ pub enum AuditError {
     Open(OpenError),
     /// It failed on the way.
     Database(String),
-    /// Nobody may ask for that: nothing was looked at.
-    InvalidRequest(String),
     /// The content of the database does not allow it, or another program is working on it.
     Refused(String),
-    /// What leaves could not be written. It has not left.
-    Sink(String),
+    /// What is to be taken over could not be read.
+    Source(String),
 }
 
 impl fmt::Display for AuditError {
@@ -305,7 +343,7 @@ impl fmt::Display for AuditError {
         match self {
             Self::Open(why) => write!(f, "{why}"),
             Self::Database(why) => write!(f, "the database failed: {why}"),
-            Self::InvalidRequest(why) | Self::Refused(why) | Self::Sink(why) => f.write_str(why),
+            Self::Refused(why) | Self::Source(why) => f.write_str(why),
         }
     }
 }
@@ -321,5 +359,26 @@ impl From<OpenError> for AuditError {
 impl From<DbError> for AuditError {
     fn from(error: DbError) -> Self {
         Self::Database(error.to_string())
+    }
+}
+
+/// Why a database could not be archived.
+pub type ArchiveError = stockhold_store::ArchiveError<AuditError>;
+
+impl From<AuditError> for ArchiveError {
+    fn from(error: AuditError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<OpenError> for ArchiveError {
+    fn from(error: OpenError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<DbError> for ArchiveError {
+    fn from(error: DbError) -> Self {
+        Self::Store(error.into())
     }
 }

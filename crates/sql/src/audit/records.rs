@@ -17,10 +17,11 @@ pub(super) struct RecordComparison {
 }
 
 /// Compares all records with those that the events led to. If events were archived (`partial`), a record without any event is
-/// taken as it is.
+/// taken as it is. Of those `without_values`, only an archive tells what they are, and it has no values.
 pub(super) async fn compare<S: AuditSession>(
     session: &mut S,
     mut meant: BTreeMap<RecordKey, Record>,
+    without_values: &BTreeSet<RecordKey>,
     partial: bool,
 ) -> Result<RecordComparison, DbError> {
     let (mut there, mut findings) = (BTreeSet::new(), Vec::new());
@@ -31,6 +32,9 @@ pub(super) async fn compare<S: AuditSession>(
         after = rows.last().map(|record| record.key.clone());
         for record in rows {
             let right = match meant.remove(&record.key) {
+                Some(expected) if without_values.contains(&record.key) => {
+                    (expected.version, expected.value.is_some()) == (record.version, record.value.is_some())
+                }
                 Some(expected) => expected == record,
                 None => partial,
             };

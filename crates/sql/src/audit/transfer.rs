@@ -66,7 +66,7 @@ pub(crate) async fn take<S: AuditSession>(
     let bound = Instant::from_micros(now.micros().saturating_sub(retention));
     let (mut taken, mut marked) = (ImportSummary::default(), false);
     while let Some(chunk) = source.recv().await {
-        let ExportChunk { events, mut keys, customers } = chunk.map_err(AuditError::Sink)?;
+        let ExportChunk { events, mut keys, customers } = chunk.map_err(AuditError::Source)?;
         if !marked && !session.mark(true).await? {
             return Err(AuditError::Open(OpenError::Unfinished));
         }

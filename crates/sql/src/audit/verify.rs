@@ -2,21 +2,20 @@
 //! tables against it. Reads one moment and changes nothing. Page by page: memory is for every item, and for one page of
 //! reservations, events or keys.
 
+mod archive;
+mod keys;
 mod limits;
 mod pools;
 mod units;
 
 use super::ledger::Ledger;
 use super::records;
-use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, KeyRow, MovedHistories, QueuedLine};
-use crate::engine::{
-    DbError, LockSet, events_from, first_sku, further_skus, hold_from, key_from, serials_from,
-};
+use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, MovedHistories, QueuedLine};
+use crate::engine::{DbError, events_from, first_sku, further_skus, hold_from, serials_from};
+pub(crate) use archive::verify_from_archive;
 use limits::CountedUnits;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{
-    Event, Hold, Instant, Item, KeyHash, KeyTarget, RecordKey, ReservationId, Status, Transition,
-};
+use stockhold_domain::{Event, Hold, Instant, Item, RecordKey, ReservationId, Status, Transition};
 use stockhold_store::ItemPageRequest;
 use stockhold_store::ledger::{KnownHold, hold_violations};
 
@@ -28,17 +27,13 @@ const BATCHES_AT_ONCE: usize = 64;
 const HOLDS_AT_ONCE: usize = 1_000;
 /// Items that are read at a time.
 const ITEMS_AT_ONCE: usize = 500;
-/// Keys that are read at a time.
-const KEYS_AT_ONCE: usize = 2_000;
-/// How far the clock of an instance that made an id may be ahead of the database's clock.
-const CLOCKS_APART_MILLIS: u128 = 3_600_000;
 
 /// What a recount found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Rows of events read.
     pub batches: u64,
-    /// Events folded.
+    /// Events folded, with those of an archive if there is one.
     pub events: u64,
     /// Position up to which events have left for an archive; 0 when none has.
     pub archived: u64,
@@ -59,6 +54,8 @@ pub struct VerifyReport {
 /// How far a recount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyProgress {
+    /// So many events of the archive are folded, of so many.
+    Archived(u64, u64),
     /// So many events are folded, of so many.
     Events(u64, u64),
     /// So many reservations are held against theirs.
@@ -72,33 +69,9 @@ pub(crate) async fn verify_all<S: AuditSession>(
     session: &mut S,
     progress: &mut (dyn FnMut(VerifyProgress) + Send),
 ) -> Result<VerifyReport, DbError> {
-    session.begin_snapshot().await?;
-    let opening = session.opening().await?;
-    let mut verify_all = Verifier {
-        session,
-        opening,
-        ledger: Ledger { partial: opening.position > 0, ..Ledger::default() },
-        verdict: VerifyReport { archived: opening.position, ..VerifyReport::default() },
-        matched: 0,
-        counted: CountedUnits::default(),
-        records: BTreeSet::new(),
-        due_payments: BTreeSet::new(),
-    };
-    verify_all.events(progress).await?;
-    verify_all.items().await?;
-    verify_all.limits().await?;
-    verify_all.holds(progress).await?;
-    verify_all.sums().await?;
-    verify_all.pools();
-    verify_all.releases().await?;
-    verify_all.units().await?;
-    verify_all.counters().await?;
-    verify_all.payments().await?;
-    verify_all.records().await?;
-    verify_all.keys(progress).await?;
-    let Verifier { session, verdict, .. } = verify_all;
-    session.roll_back().await?;
-    Ok(verdict)
+    let mut verifier = Verifier::begin(session).await?;
+    verifier.balances().await?;
+    verifier.finish(progress).await
 }
 
 struct Verifier<'a, S> {
@@ -114,18 +87,30 @@ struct Verifier<'a, S> {
     records: BTreeSet<RecordKey>,
     /// When payments are due, by the reservations.
     due_payments: BTreeSet<(ReservationId, Instant)>,
+    /// The reservations that can't have left, as an archive has them.
+    going_on: BTreeMap<ReservationId, Hold>,
 }
 
-impl<S: AuditSession> Verifier<'_, S> {
-    fn find(&mut self, what: impl Into<String>) {
-        self.verdict.drift += 1;
-        if self.verdict.findings.len() < FINDINGS {
-            self.verdict.findings.push(what.into());
-        }
+impl<'a, S: AuditSession> Verifier<'a, S> {
+    /// Begins to see one moment.
+    async fn begin(session: &'a mut S) -> Result<Self, DbError> {
+        session.begin_snapshot().await?;
+        let opening = session.opening().await?;
+        Ok(Self {
+            session,
+            opening,
+            ledger: Ledger { partial: opening.position > 0, ..Ledger::default() },
+            verdict: VerifyReport { archived: opening.position, ..VerifyReport::default() },
+            matched: 0,
+            counted: CountedUnits::default(),
+            records: BTreeSet::new(),
+            due_payments: BTreeSet::new(),
+            going_on: BTreeMap::new(),
+        })
     }
 
-    /// Folds every event, in the order of positions; those without one come after all others.
-    async fn events(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
+    /// Begins with the balances of the events that have left.
+    async fn balances(&mut self) -> Result<(), DbError> {
         let [opened, _] = self.session.pauses().await?;
         self.ledger.pauses.extend(opened);
         let mut after = None;
@@ -137,9 +122,41 @@ impl<S: AuditSession> Verifier<'_, S> {
                 self.ledger.open(balance);
             }
             if !more {
-                break;
+                return Ok(());
             }
         }
+    }
+
+    /// Recounts from what the events that have left came to.
+    async fn finish(
+        mut self,
+        progress: &mut (dyn FnMut(VerifyProgress) + Send),
+    ) -> Result<VerifyReport, DbError> {
+        self.events(progress).await?;
+        self.items().await?;
+        self.limits().await?;
+        self.holds(progress).await?;
+        self.sums().await?;
+        self.pools();
+        self.releases().await?;
+        self.units().await?;
+        self.counters().await?;
+        self.payments().await?;
+        self.records().await?;
+        self.keys(progress).await?;
+        self.session.roll_back().await?;
+        Ok(self.verdict)
+    }
+
+    fn find(&mut self, what: impl Into<String>) {
+        self.verdict.drift += 1;
+        if self.verdict.findings.len() < FINDINGS {
+            self.verdict.findings.push(what.into());
+        }
+    }
+
+    /// Folds every event, in the order of positions; those without one come after all others.
+    async fn events(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
         let newest = self.session.newest().await?;
         let mut position = self.opening.position;
         loop {
@@ -263,6 +280,9 @@ impl<S: AuditSession> Verifier<'_, S> {
                 break;
             }
         }
+        for id in core::mem::take(&mut self.going_on).into_keys() {
+            self.find(format!("reservation {id} is not there, and had not ended by its archived events"));
+        }
         if self.matched != self.ledger.of_holds {
             self.find(format!(
                 "{} events are about reservations, and {} are in the history of one",
@@ -337,11 +357,12 @@ impl<S: AuditSession> Verifier<'_, S> {
         if gone > 0 && self.opening.position == 0 {
             self.find(format!("reservation {id}: its history does not begin"));
         }
-        let mut before: Option<KnownHold> = None;
+        let archived = self.going_on.remove(&id);
+        let mut before = archived.as_ref().map(KnownHold::of);
         let mut returned: Vec<u32> = Vec::new();
         for (number, (_, event)) in events.iter().enumerate() {
             let Transition::Hold { change, hold: after, .. } = &event.transition else { continue };
-            if number == 0 && gone > 0 {
+            if number == 0 && gone > 0 && before.is_none() {
                 // The event before it was archived.
                 let (from, to) = (change.status_before(), change.status_after());
                 if event.previous.is_some() != from.is_some() || after.status != to {
@@ -365,7 +386,10 @@ impl<S: AuditSession> Verifier<'_, S> {
         match events.last().map(|(_, event)| &event.transition) {
             Some(Transition::Hold { hold: last, .. }) if last.without_removed_lines() == *hold => {}
             // All of it has left, and it goes on.
-            None if gone > 0 && goes_on && self.opening.position > 0 => {}
+            None if gone > 0
+                && goes_on
+                && self.opening.position > 0
+                && archived.as_ref().is_none_or(|archived| archived == hold) => {}
             _ => self.find(format!("reservation {id} is not as its events left it")),
         }
     }
@@ -476,70 +500,11 @@ impl<S: AuditSession> Verifier<'_, S> {
     /// Every record is as its events left it.
     async fn records(&mut self) -> Result<(), DbError> {
         let meant = core::mem::take(&mut self.ledger.records);
-        let found = records::compare(self.session, meant, self.ledger.partial).await?;
+        let without_values = core::mem::take(&mut self.ledger.without_values);
+        let found = records::compare(self.session, meant, &without_values, self.ledger.partial).await?;
         self.records = found.there;
         found.findings.into_iter().for_each(|what| self.find(what));
         Ok(())
-    }
-
-    /// Every key is found by its digest and stands for something that is there.
-    async fn keys(&mut self, progress: &mut (dyn FnMut(VerifyProgress) + Send)) -> Result<(), DbError> {
-        let mut after: Option<KeyHash> = None;
-        loop {
-            let rows = self.session.key_rows(after, KEYS_AT_ONCE).await?;
-            let more = rows.len() == KEYS_AT_ONCE;
-            self.verdict.keys += rows.len() as u64;
-            after = rows.last().map(|row| row.hash);
-            let mut wanted = BTreeMap::new();
-            for row in &rows {
-                self.key(row, &mut wanted);
-            }
-            let lock_set = LockSet { holds: wanted.keys().copied().collect(), ..LockSet::default() };
-            let there: BTreeSet<ReservationId> =
-                self.session.read(&lock_set).await?.holds.iter().map(|hold| hold.id).collect();
-            for (id, hash) in wanted {
-                if !there.contains(&id) && !self.may_have_left(id) {
-                    self.find(format!("key {:032x} stands for reservation {id}, which is not there", hash.0));
-                }
-            }
-            progress(VerifyProgress::Keys(self.verdict.keys));
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
-    fn key(&mut self, row: &KeyRow, wanted: &mut BTreeMap<ReservationId, KeyHash>) {
-        let name = format!("key {:032x}", row.hash.0);
-        match key_from(&row.body) {
-            Err(what) => self.find(format!("{name}: {what}")),
-            Ok(record) => {
-                if (record.hash, record.at) != (row.hash, row.used_at) {
-                    self.find(format!("{name}: what it is found by is not what it is"));
-                }
-                match record.target {
-                    KeyTarget::Reservation(id) => {
-                        wanted.insert(id, row.hash);
-                    }
-                    KeyTarget::Item(item)
-                        if self.ledger.items.contains_key(&item) || self.ledger.deleted.contains(&item) => {}
-                    KeyTarget::Item(item) => {
-                        self.find(format!("{name} stands for {item:?}, which is not there"));
-                    }
-                    KeyTarget::Record(key) if self.records.contains(&key) => {}
-                    KeyTarget::Record(key) => {
-                        self.find(format!("{name} stands for {key:?}, which is not there"));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether a reservation of this id may be among those that have left. A key outlives its reservation there when it was
-    /// used on one that had ended long before.
-    fn may_have_left(&self, id: ReservationId) -> bool {
-        let newest = u128::from(self.opening.at.millis().unsigned_abs()) + CLOCKS_APART_MILLIS;
-        self.opening.position > 0 && (id.as_u128() >> 80) <= newest
     }
 }
 

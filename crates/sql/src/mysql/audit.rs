@@ -7,8 +7,8 @@ use super::rows;
 use super::script::{Bulk, Script, counter_key, hex, id, int, key, option};
 use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, LimitRow,
-    MovedHistories, QueuedLine,
+    ArchiveBoundary, ArchiveDeletion, ArchiveLease, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow,
+    LimitRow, MovedHistories, QueuedLine, marked_file,
 };
 use crate::engine::{
     CountedHoldRow, DbError, Deadline, item_body, item_from, pool_units_body, pool_units_from, subject_column,
@@ -22,7 +22,8 @@ use stockhold_domain::{
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\
     START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
-const OPENING: &str = "SELECT position,at FROM stockhold_archived WHERE one=1";
+const OPENING: &str =
+    "SELECT position,at,file_position,file_hash,lease_holder,lease_until FROM stockhold_archived WHERE one=1";
 const BATCHES: &str = "SELECT serial,event_count,last_position,body FROM stockhold_events FORCE INDEX";
 
 const fn bulk(
@@ -164,7 +165,7 @@ impl AuditSession for MysqlConnection {
     }
 
     async fn opening(&mut self) -> Result<ArchiveBoundary, DbError> {
-        opening(&self.only(OPENING).await?)
+        Ok(opening(&self.only(OPENING).await?)?.0)
     }
 
     async fn newest(&mut self) -> Result<u64, DbError> {
@@ -412,7 +413,23 @@ impl AuditSession for MysqlConnection {
         rows::figure(&self.only("SELECT COUNT(*) FROM stockhold_counted_holds").await?, 0)
     }
 
-    async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
+    async fn lease_archive(
+        &mut self,
+        holder: &str,
+        ended_by: Instant,
+        until: Instant,
+    ) -> Result<ArchiveLease, DbError> {
+        let mut name = String::new();
+        hex(&mut name, holder.as_bytes());
+        let (ended_by, until) = (ended_by.micros(), until.micros());
+        let text = format!(
+            "UPDATE stockhold_archived SET lease_holder={name},lease_until={until} \
+             WHERE one=1 AND (lease_holder={name} OR lease_until<={ended_by});{OPENING}"
+        );
+        Ok(opening(&self.only(&text).await?)?.1)
+    }
+
+    async fn begin_archive_deletion(&mut self) -> Result<(ArchiveBoundary, ArchiveLease), DbError> {
         self.begun = true;
         opening(&self.only(&format!("START TRANSACTION;{OPENING} FOR UPDATE")).await?)
     }
@@ -486,19 +503,28 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         counter_key(text, key);
         let _ = write!(text, ",{sold})");
     });
+    let text = script.add(());
     let _ = write!(
-        script.add(()),
-        "UPDATE stockhold_archived SET position={},at={} WHERE one=1",
+        text,
+        "UPDATE stockhold_archived SET position={},at={},file_position={},file_hash=",
         opening.position,
-        opening.at.micros()
+        opening.at.micros(),
+        opening.file.map_or(0, |file| file.last)
     );
+    option(text, opening.file, |text, file| hex(text, &file.sha256));
+    text.push_str(" WHERE one=1");
     script.add_count((), 1);
     script.add(()).push_str("COMMIT");
     script
 }
 
-fn opening(row: &Row) -> Result<ArchiveBoundary, DbError> {
-    Ok(ArchiveBoundary { position: rows::figure(row, 0)?, at: rows::instant(row, 1)? })
+fn opening(row: &Row) -> Result<(ArchiveBoundary, ArchiveLease), DbError> {
+    let boundary = ArchiveBoundary {
+        position: rows::figure(row, 0)?,
+        at: rows::instant(row, 1)?,
+        file: marked_file(rows::figure(row, 2)?, rows::some_bytes(row, 3)?)?,
+    };
+    Ok((boundary, ArchiveLease { holder: rows::text(row, 4)?.to_owned(), until: rows::instant(row, 5)? }))
 }
 
 fn balance(row: &Row) -> Result<ItemBalance, DbError> {

@@ -6,8 +6,8 @@ use super::limits::{self, CountedHoldRows, CounterArrays};
 use super::params::Params;
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow, LimitRow,
-    MovedHistories, QueuedLine,
+    ArchiveBoundary, ArchiveDeletion, ArchiveLease, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow,
+    LimitRow, MovedHistories, QueuedLine, marked_file,
 };
 use crate::engine::{
     CountedHoldRow, DbError, Deadline, event_bucket, item_body, item_from, key_bucket, pool_units_body,
@@ -24,6 +24,8 @@ use uuid::Uuid;
 /// A page may take long on a machine that has to read it from its disk.
 const BEGIN: &str = "SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const OPENING: &str =
+    "SELECT position, at, file_position, file_hash, lease_holder, lease_until FROM stockhold.archived";
 
 impl PostgresConnection {
     async fn only(&self, text: &str) -> Result<Row, DbError> {
@@ -50,7 +52,7 @@ impl AuditSession for PostgresConnection {
     }
 
     async fn opening(&mut self) -> Result<ArchiveBoundary, DbError> {
-        opening(&self.only("SELECT position, at FROM stockhold.archived").await?)
+        Ok(opening(&self.only(OPENING).await?)?.0)
     }
 
     async fn newest(&mut self) -> Result<u64, DbError> {
@@ -318,13 +320,25 @@ impl AuditSession for PostgresConnection {
         count(&self.only("SELECT count(*) FROM stockhold.counted_holds").await?, 0)
     }
 
-    async fn begin_archive_deletion(&mut self) -> Result<ArchiveBoundary, DbError> {
+    async fn lease_archive(
+        &mut self,
+        holder: &str,
+        ended_by: Instant,
+        until: Instant,
+    ) -> Result<ArchiveLease, DbError> {
+        let text = "UPDATE stockhold.archived SET lease_holder = $1, lease_until = $3
+             WHERE one AND (lease_holder = $1 OR lease_until <= $2)";
+        self.client.execute(text, &[&holder, &ended_by.micros(), &until.micros()]).await?;
+        Ok(opening(&self.only(OPENING).await?)?.1)
+    }
+
+    async fn begin_archive_deletion(&mut self) -> Result<(ArchiveBoundary, ArchiveLease), DbError> {
         self.client.batch_execute(BEGIN_ARCHIVE_DELETION).await?;
         self.begun = true;
         if self.layout == Layout::Citus {
             self.client.batch_execute(WRITE_LOCALLY).await?;
         }
-        opening(&self.only("SELECT position, at FROM stockhold.archived FOR UPDATE").await?)
+        opening(&self.only(&format!("{OPENING} FOR UPDATE")).await?)
     }
 
     async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
@@ -385,12 +399,13 @@ impl AuditSession for PostgresConnection {
              USING unnest($1::smallint[], $2::text[], $3::text[]) AS gone (bucket, location, sku)
              WHERE a.bucket = gone.bucket AND a.location = gone.location AND a.sku = gone.sku";
         self.execute_text(text, ItemKeys::of(deleted.iter()).params()).await?;
-        self.exactly(
-            1,
-            "UPDATE stockhold.archived SET position = $1, at = $2",
-            vec![&stored(opening.position)?, &opening.at.micros()],
-        )
-        .await?;
+        let (file_position, hash) = match &opening.file {
+            Some(file) => (stored(file.last)?, Some(file.sha256.as_slice())),
+            None => (0, None),
+        };
+        let text = "UPDATE stockhold.archived SET position = $1, at = $2, file_position = $3, file_hash = $4 WHERE one";
+        let (position, at) = (stored(opening.position)?, opening.at.micros());
+        are_exactly(1, self.client.execute(text, &[&position, &at, &file_position, &hash]).await?, text)?;
         Ok(self.client.batch_execute("COMMIT").await?)
     }
 }
@@ -467,8 +482,13 @@ fn count(row: &Row, column: usize) -> Result<u64, DbError> {
     u64::try_from(value).map_err(|_| DbError::InvariantViolated(format!("the sum {value}")))
 }
 
-fn opening(row: &Row) -> Result<ArchiveBoundary, DbError> {
-    Ok(ArchiveBoundary { position: position(row.try_get(0)?)?, at: Instant::from_micros(row.try_get(1)?) })
+fn opening(row: &Row) -> Result<(ArchiveBoundary, ArchiveLease), DbError> {
+    let boundary = ArchiveBoundary {
+        position: position(row.try_get(0)?)?,
+        at: Instant::from_micros(row.try_get(1)?),
+        file: marked_file(position(row.try_get(2)?)?, row.try_get(3)?)?,
+    };
+    Ok((boundary, ArchiveLease { holder: row.try_get(4)?, until: Instant::from_micros(row.try_get(5)?) }))
 }
 
 fn balance(row: &Row) -> Result<ItemBalance, DbError> {

@@ -4,8 +4,8 @@
 //! The reservations of a step stop changing when memory knows that they leave. The step is written once the index has everything that
 //! was decided before. Then the committer and the indexer delete what has left, after the queries that may still read it.
 
-use super::run::{ArchiveRun, ArchivedStore};
-use super::{ArchiveError, ArchiveRequest, ArchiveSummary, Step, check_age};
+use super::run::{LeavableLog, LeavableStore};
+use super::{ArchiveError, ArchiveRequest, ArchiveRun, ArchiveSummary, Step, check_age};
 use crate::engine::leaving::LeavingReservations;
 use crate::index::{Index, read_state};
 use crate::log::Log;
@@ -21,8 +21,6 @@ use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{Record, RecordKind, ReservationId};
 use stockhold_store::EventArchive;
 
-/// The events after which a file ends. A step needs memory for them, and keeps what has left in memory until the index has let go of it.
-pub(crate) const FILE_EVENTS: u64 = 65_536;
 /// How often it is looked whether other threads have done their part.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest wait for them. They may wait for a disk that is full, or for a long query.
@@ -40,17 +38,16 @@ pub(crate) struct Archiver<'a> {
 impl Archiver<'_> {
     pub(crate) fn archive(
         self,
-        file_events: u64,
         request: &ArchiveRequest<'_>,
         archive: &mut dyn EventArchive,
         reached: &mut dyn FnMut(Step),
     ) -> Result<ArchiveSummary, ArchiveError> {
-        check_age(request, request.key_retention)?;
-        check_age(request, self.key_retention)?;
+        check_age::<OpenError>(request, self.key_retention)?;
         let log = Log::open_reader(&self.dir.join(files::LOG))?;
         let index = Index::open_reader(&self.dir.join(files::INDEX))?;
         let store = RunningStore { shared: self.shared, indexer: self.indexer, index };
-        ArchiveRun::new(self.dir, request, log, store).archive(file_events, archive, &mut |_| (), reached)
+        let mut store = LeavableLog::new(self.dir, request, log, store);
+        ArchiveRun::new(request, request.now, &mut store)?.archive(archive, &mut |_| (), reached)
     }
 }
 
@@ -87,7 +84,7 @@ impl RunningStore<'_> {
     }
 }
 
-impl ArchivedStore for RunningStore<'_> {
+impl LeavableStore for RunningStore<'_> {
     fn records_of(&self, kind: RecordKind) -> Vec<Record> {
         self.shared.core().memory.records_of(kind)
     }
@@ -103,7 +100,7 @@ impl ArchivedStore for RunningStore<'_> {
         let mut runs_wanted = false;
         self.wait_until("the index has been far behind", is_cancelled, || {
             let state = read_state(&self.index)
-                .map_err(|damage| ArchiveError::Open(damage.into_open_error(files::INDEX.as_ref())))?;
+                .map_err(|damage| ArchiveError::Store(damage.into_open_error(files::INDEX.as_ref())))?;
             if state.keyed < start.head.number && !runs_wanted {
                 self.indexer.send(Message::WriteRuns);
                 runs_wanted = true;
@@ -152,5 +149,5 @@ impl ArchivedStore for RunningStore<'_> {
 
 /// The error of a panic, which ends the store.
 pub(crate) fn panicked() -> ArchiveError {
-    ArchiveError::Open(OpenError::io("archiving", "the archive panicked; a restart recovers"))
+    ArchiveError::Store(OpenError::io("archiving", "the archive panicked; a restart recovers"))
 }

@@ -1,7 +1,7 @@
 //! The store of a data directory that no server uses.
 
-use super::run::ArchivedStore;
-use super::{ArchiveError, CONSUMER_KINDS, Step};
+use super::run::LeavableStore;
+use super::{ArchiveError, Step};
 use crate::engine::leaving::LeavingReservations;
 use crate::error::OpenError;
 use crate::files;
@@ -13,6 +13,7 @@ use crate::start::recover::RecoveredStore;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use stockhold_domain::{ItemKey, Record, RecordKind, ReservationId, State};
+use stockhold_store::CONSUMER_KINDS;
 
 /// The rows that are deleted from the log in one transaction.
 const ROWS_AT_ONCE: u64 = 1_024;
@@ -43,7 +44,7 @@ impl StoppedStore {
     }
 }
 
-impl ArchivedStore for StoppedStore {
+impl LeavableStore for StoppedStore {
     fn records_of(&self, kind: RecordKind) -> Vec<Record> {
         self.records.iter().filter(|record| record.key.kind == kind).cloned().collect()
     }

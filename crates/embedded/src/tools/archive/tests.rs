@@ -8,75 +8,10 @@ use crate::{verify, verify_with_archive};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use stockhold_domain::{Event, Record};
+use stockhold_domain::{Event, Instant, Record};
 use stockhold_store::clock::ManualClock;
-use stockhold_store::conformance::{World, random_history, units_history};
+use stockhold_store::conformance::{MemoryArchive, World, hash_of, random_history, units_history};
 use stockhold_store::{ArchiveFile, EventRow, Query, QueryResult, Sha256, archived_form};
-
-/// An archive in memory. The hash of a file is the number of its last position.
-#[derive(Clone, Default)]
-struct MemoryArchive {
-    files: Vec<(ArchiveFile, Vec<EventRow>)>,
-    open: Option<(u64, Option<Sha256>, Vec<EventRow>)>,
-}
-
-fn hash(last: u64) -> Sha256 {
-    let mut hash = [7; 32];
-    for (to, from) in hash.iter_mut().zip(last.to_be_bytes()) {
-        *to = from;
-    }
-    hash
-}
-
-impl EventArchive for MemoryArchive {
-    fn files(&mut self) -> Result<Vec<(u64, u64)>, String> {
-        Ok(self.files.iter().map(|(file, _)| (file.first, file.last)).collect())
-    }
-
-    fn read(
-        &mut self,
-        file: (u64, u64),
-        each: &mut dyn FnMut(EventRow) -> Result<(), String>,
-    ) -> Result<ArchiveFile, String> {
-        let (found, rows) =
-            self.files.iter().find(|(found, _)| (found.first, found.last) == file).ok_or("no such file")?;
-        rows.iter().cloned().try_for_each(each)?;
-        Ok(*found)
-    }
-
-    fn begin(&mut self, first: u64, previous: Option<Sha256>) -> Result<(), String> {
-        self.open = Some((first, previous, Vec::new()));
-        Ok(())
-    }
-
-    fn add(&mut self, row: &EventRow) -> Result<(), String> {
-        self.open.as_mut().ok_or("no file")?.2.push(row.clone());
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<ArchiveFile, String> {
-        let (first, previous, rows) = self.open.take().ok_or("no file")?;
-        let last = rows.last().ok_or("an empty file")?.position;
-        let file = ArchiveFile { first, last, previous, sha256: hash(last) };
-        self.files.push((file, rows));
-        Ok(file)
-    }
-}
-
-impl MemoryArchive {
-    /// All events, if every position is in one file and the files are a chain.
-    fn events(&self) -> Vec<Event> {
-        let mut previous = None;
-        for (file, rows) in &self.files {
-            assert_eq!(file.previous, previous, "the chain");
-            assert_eq!((file.first, file.last), (rows[0].position, rows[rows.len() - 1].position));
-            previous = Some(file.sha256);
-        }
-        let rows: Vec<_> = self.files.iter().flat_map(|(_, rows)| rows).collect();
-        assert!(rows.iter().zip(1..).all(|(row, position)| row.position == position), "every position once");
-        rows.into_iter().map(|row| row.event.clone()).collect()
-    }
-}
 
 /// The age of what is archived: more than the retention of keys that the stores of these tests promise.
 const AGE: Duration = Duration::from_hours(25);
@@ -107,13 +42,15 @@ impl History {
             }),
             drop: true,
             consumers: &|_| Vec::new(),
+            file_events: 40,
             files: usize::MAX,
+            new_directory: true,
             is_cancelled: &|| false,
         }
     }
 
     fn archive(&self, position: usize, archive: &mut MemoryArchive) -> ArchiveSummary {
-        archive_by(40, &self.bench.dir(), &self.request(position), archive, &mut |_| (), &mut |_| ()).unwrap()
+        archive_by(&self.bench.dir(), &self.request(position), archive, &mut |_| (), &mut |_| ()).unwrap()
     }
 }
 
@@ -198,7 +135,8 @@ fn an_archive_that_is_cut_between_any_two_steps_loses_and_duplicates_nothing() {
         let mut images = Vec::new();
         let shared = std::rc::Rc::new(std::cell::RefCell::new(MemoryArchive::default()));
         let mut archive = Recorder(std::rc::Rc::clone(&shared));
-        archive_by(25, &dir, &history.request(cut), &mut archive, &mut |_| (), &mut |step| {
+        let request = ArchiveRequest { file_events: 25, ..history.request(cut) };
+        archive_by(&dir, &request, &mut archive, &mut |_| (), &mut |step| {
             images.push((step, image(&dir), shared.borrow().clone()));
         })
         .unwrap();
@@ -237,7 +175,8 @@ fn check_image(
             }
         }
         let mut archived = archived.clone();
-        archive_by(25, copy.path(), &history.request(cut), &mut archived, &mut |_| (), &mut |_| ()).unwrap();
+        let request = ArchiveRequest { file_events: 25, ..history.request(cut) };
+        archive_by(copy.path(), &request, &mut archived, &mut |_| (), &mut |_| ()).unwrap();
         assert_eq!(archived.events(), expected, "{case}");
         let verdict = verify(copy.path(), |_, _| ()).unwrap();
         assert_eq!(verdict.findings, Vec::<String>::new(), "{case}");
@@ -282,7 +221,8 @@ fn what_was_written_and_not_dropped_leaves_later_and_only_if_it_is_the_same() {
     let half = history.request(history.events.len() / 2);
     let written = ArchiveRequest { drop: false, ..half.clone() };
     let run = |request: &ArchiveRequest<'_>, archive: &mut MemoryArchive| {
-        archive_by(10, &dir, request, archive, &mut |_| (), &mut |_| ())
+        let request = ArchiveRequest { file_events: 10, ..request.clone() };
+        archive_by(&dir, &request, archive, &mut |_| (), &mut |_| ())
     };
     let done = run(&written, &mut archive).unwrap();
     assert!(done.through > 20 && done.dropped_through == 0, "{done:?}");
@@ -313,7 +253,7 @@ fn what_was_written_and_not_dropped_leaves_later_and_only_if_it_is_the_same() {
     let done = run(&ArchiveRequest { drop: false, ..history.request(usize::MAX) }, &mut rest).unwrap();
     assert_eq!(
         (done.after, rest.files[0].0.previous),
-        (before.len() as u64, Some(hash(before.len() as u64)))
+        (before.len() as u64, Some(hash_of(before.len() as u64)))
     );
     archive.files.pop();
     let refused = run(&history.request(usize::MAX), &mut archive).unwrap_err();
@@ -333,8 +273,8 @@ fn an_archive_that_does_not_join_the_log_is_found() {
     let history = History::new(8, false);
     let dir = history.bench.dir();
     let mut archive = MemoryArchive::default();
-    let request = history.request(history.events.len() / 2);
-    let done = archive_by(10, &dir, &request, &mut archive, &mut |_| (), &mut |_| ()).unwrap();
+    let request = ArchiveRequest { file_events: 10, ..history.request(history.events.len() / 2) };
+    let done = archive_by(&dir, &request, &mut archive, &mut |_| (), &mut |_| ()).unwrap();
     assert!(done.reservations > 0 && archive.files.len() > 1, "{done:?}");
     let found = |archive: &MemoryArchive| {
         verify_with_archive(&dir, &mut archive.clone(), |_, _| ()).unwrap().findings.join("\n")

@@ -3,77 +3,30 @@
 use super::{Map, Recount};
 use crate::log::Log;
 use crate::log::start::LogStart;
-use crate::tools::archive::{check_previous, compare};
+use crate::tools::archive::mark_of;
 use stockhold_domain::{CounterKey, ItemKey, LimitCounter, Record};
-use stockhold_store::{EventArchive, Sha256};
+use stockhold_store::{EventArchive, compare_kept, fold_archived};
 
 /// The state at the start of the log, folded from the archive. If the archive can't be used, it is the state of the base.
-pub(super) fn fold(base: Recount, start: &LogStart, log: &Log, archive: &mut dyn EventArchive) -> Recount {
-    let (mut fold, previous) = match fold_files(start, archive) {
-        Ok((fold, previous)) => (join(fold, base), previous),
+pub(super) fn fold(
+    mut base: Recount,
+    start: &LogStart,
+    mut log: &Log,
+    archive: &mut dyn EventArchive,
+) -> Recount {
+    let mut fold = Recount::default();
+    let newest = match fold_archived(archive, &mark_of(start), &mut |event| fold.event(event)) {
+        Ok(newest) => newest,
         Err(why) => {
-            let mut base = base;
             base.find(format!("archive: {why}"));
             return base;
         }
     };
-    if start.head.number > 0 && previous != start.sha256 {
-        fold.find(format!(
-            "archive: the file that ends at position {} is not the one whose events left the log",
-            start.through()
-        ));
+    let mut fold = join(fold, base);
+    if let Err(why) = compare_kept(&mut log, archive, newest) {
+        fold.find(format!("archive: {why}"));
     }
-    compare_rest(&mut fold, previous, start, log, archive);
     fold
-}
-
-/// Folds the files up to the start of the log. Also returns the hash of the last one of them.
-fn fold_files(start: &LogStart, archive: &mut dyn EventArchive) -> Result<(Recount, Option<Sha256>), String> {
-    let (mut fold, mut previous) = (Recount::default(), None);
-    for file in archive.files()? {
-        if file.1 > start.through() {
-            break;
-        }
-        if file.0 != fold.verdict.events + 1 {
-            return Err(format!("it begins at position {}, not with the first event", file.0));
-        }
-        let read = archive.read(file, &mut |row| {
-            fold.event(&row.event);
-            Ok(())
-        })?;
-        if read.previous != previous {
-            return Err(format!(
-                "the file that begins at position {} does not name the file before it",
-                read.first
-            ));
-        }
-        previous = Some(read.sha256);
-    }
-    let (end, through) = (fold.verdict.events, start.through());
-    if end == through {
-        Ok((fold, previous))
-    } else {
-        Err(format!(
-            "no file of it ends at position {through}, after which the log begins; the files before that end at {end}"
-        ))
-    }
-}
-
-/// Files whose events are still in the log have the same events.
-fn compare_rest(
-    fold: &mut Recount,
-    mut previous: Option<Sha256>,
-    start: &LogStart,
-    log: &Log,
-    archive: &mut dyn EventArchive,
-) {
-    let files = archive.files().unwrap_or_default();
-    for file in files.into_iter().filter(|(_, last)| *last > start.through()) {
-        match compare(log, archive, file).and_then(|file| check_previous(&file, previous).map(|()| file)) {
-            Ok(read) => previous = Some(read.sha256),
-            Err(why) => return fold.find(format!("archive: {why}")),
-        }
-    }
 }
 
 /// Compares what the archive comes to with the base. The recount goes on with the former, without the reservations that left.

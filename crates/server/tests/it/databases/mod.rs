@@ -56,6 +56,8 @@ trait Database {
     /// Lets nobody in any more, or all.
     fn lets_in(&mut self, does: bool);
     fn newer_schema(&mut self);
+    /// Ends the lease of an archive that was killed.
+    fn end_archive_lease(&mut self);
 
     fn url(&self) -> String {
         self.url_as("shop", PASSWORD)
@@ -161,6 +163,10 @@ impl Database for Postgres {
     fn newer_schema(&mut self) {
         self.sql("UPDATE stockhold.schema_version SET version = version + 1");
     }
+
+    fn end_archive_lease(&mut self) {
+        self.sql("UPDATE stockhold.archived SET lease_until = 0");
+    }
 }
 
 struct Mariadb {
@@ -240,6 +246,10 @@ impl Database for Mariadb {
     fn newer_schema(&mut self) {
         self.sql("UPDATE stockhold_schema_version SET version = version + 1");
     }
+
+    fn end_archive_lease(&mut self) {
+        self.sql("UPDATE stockhold_archived SET lease_until = 0");
+    }
 }
 
 /// Every test, once for each database.
@@ -288,5 +298,8 @@ for_every_database! {
         a_server_that_becomes_read_only_is_waited_for
         rights_that_are_taken_away_and_given_back
         a_server_that_lets_nobody_in_is_waited_for;
-    archived: what_is_old_leaves_by_command_and_readers_are_told;
+    archived:
+        what_is_old_leaves_by_command_and_readers_are_told
+        an_archive_that_is_killed_anywhere_loses_nothing
+        old_events_leave_by_themselves_at_one_of_the_servers;
 }

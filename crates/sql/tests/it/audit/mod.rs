@@ -35,6 +35,8 @@ pub(crate) trait Shop {
     fn proxy(&self) -> Proxy;
     /// Ends the stores' connections.
     fn kill_stores(&mut self);
+    /// Ends the connections of stores and audits, from any thread.
+    fn cutter(&self) -> Box<dyn FnMut() + Send>;
     /// Puts the lines of a reservation where a store won't find them by its deadline.
     fn misplace(&mut self, id: ReservationId);
     /// Waits until so many of the stores' sessions wait for a lock.
@@ -97,6 +99,16 @@ impl Shop for crate::fixture::Bench {
 
     fn kill_stores(&mut self) {
         self.kill_stores();
+    }
+
+    fn cutter(&self) -> Box<dyn FnMut() + Send> {
+        let mut session = self.another_session();
+        Box::new(move || {
+            session.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                 WHERE datname = current_database() AND application_name = 'stockhold'",
+            );
+        })
     }
 
     fn misplace(&mut self, id: ReservationId) {
@@ -162,10 +174,11 @@ for_every_dialect! { audit:
     archive:
         what_is_old_and_over_leaves_and_the_rest_adds_up
         a_long_history_stays_out_of_its_row_and_leaves_with_it
-        what_is_only_written_stays
-        nothing_leaves_that_could_not_be_written
         nothing_leaves_books_that_do_not_add_up
-        what_is_too_young_is_not_asked_for
+        an_archive_that_is_cut_between_the_events_of_a_file_goes_on
+        a_file_of_which_a_part_has_left_is_needed
+        one_archive_is_at_work_at_a_time
+        what_left_the_database_wrongly_is_found_with_the_archive
         keys_are_kept_as_long_as_any_server_promises
         a_key_that_outlived_its_reservation_is_no_alarm
         instances_go_on_while_it_leaves;

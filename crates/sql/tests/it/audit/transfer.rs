@@ -53,7 +53,7 @@ fn cut<S: Shop>(shop: &S) {
     let (mut pieces, _) = carried();
     pieces.truncate(3);
     let cut = take(shop, source(pieces, Some("cut off")));
-    assert_eq!(cut, Err(AuditError::Sink("cut off".to_owned())));
+    assert_eq!(cut, Err(AuditError::Source("cut off".to_owned())));
 }
 
 pub(crate) fn what_is_taken_over_adds_up_and_is_served<S: Shop>(shop: &mut S) {

@@ -98,6 +98,16 @@ impl Shop for Bench {
         );
     }
 
+    fn cutter(&self) -> Box<dyn FnMut() + Send> {
+        let mut session = Session::open(&self.url());
+        Box::new(move || {
+            session.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                 WHERE datname = current_database() AND application_name = 'stockhold'",
+            );
+        })
+    }
+
     fn misplace(&mut self, id: ReservationId) {
         self.session.run(&format!(
             "UPDATE stockhold.active_lines SET expires_at = expires_at - 1000 WHERE id = '{id}'"
@@ -173,6 +183,7 @@ on_citus! {
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
     shared::conformance:
         every_case_of_the_suite
+        every_case_of_archives
         random_histories_agree_with_the_model
         random_histories_with_units_agree_with_the_model
         histories_under_a_clock_that_steps_stay_sound;
@@ -244,9 +255,10 @@ on_citus! {
     audit::archive:
         what_is_old_and_over_leaves_and_the_rest_adds_up
         a_long_history_stays_out_of_its_row_and_leaves_with_it
-        what_is_only_written_stays
-        nothing_leaves_that_could_not_be_written
-        what_is_too_young_is_not_asked_for
+        an_archive_that_is_cut_between_the_events_of_a_file_goes_on
+        a_file_of_which_a_part_has_left_is_needed
+        one_archive_is_at_work_at_a_time
+        what_left_the_database_wrongly_is_found_with_the_archive
         keys_are_kept_as_long_as_any_server_promises
         a_key_that_outlived_its_reservation_is_no_alarm;
     audit::transfer:

@@ -168,6 +168,11 @@ impl Shop for Bench {
         self.session.kill_stores();
     }
 
+    fn cutter(&self) -> Box<dyn FnMut() + Send> {
+        let mut session = self.another_session();
+        Box::new(move || session.kill_stores())
+    }
+
     fn misplace(&mut self, id: ReservationId) {
         self.session.run(&format!(
             "UPDATE stockhold_active_lines SET expires_at = expires_at - 1000, due = due - 1000 WHERE id = x'{:032x}'",

@@ -5,9 +5,12 @@ use crate::fixture::Desk;
 use std::thread;
 use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_store::conformance::{
-    World, case_groups, random_history, run_cases, stepping_history, units_history,
+    ArchiveWorld, World, archive_cases, case_groups, random_history, run_cases, stepping_history,
+    units_history,
 };
-use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
+use stockhold_store::{
+    Answer, ArchiveRequest, ArchiveSummary, EventArchive, Failure, Query, QueryResult, Request, Store,
+};
 
 /// A shop with one store, which can be restarted.
 struct Served<'a, S> {
@@ -63,6 +66,37 @@ impl<S: Shop> World for Served<'_, S> {
             other => panic!("commands were answered with {other:?}"),
         }
     }
+}
+
+impl<S: Shop> ArchiveWorld for Served<'_, S> {
+    fn archive(
+        &mut self,
+        request: &ArchiveRequest<'_>,
+        archive: &mut (dyn EventArchive + Send),
+    ) -> Result<ArchiveSummary, String> {
+        let (url, options) = (self.shop.url(), self.shop.options());
+        stockhold_sql::archive(&url, &options, request, archive, |_| ()).map_err(|error| error.to_string())
+    }
+
+    fn verify(&mut self, archive: Option<&mut (dyn EventArchive + Send)>) -> Result<Vec<String>, String> {
+        let (url, options) = (self.shop.url(), self.shop.options());
+        let report = match archive {
+            Some(archive) => stockhold_sql::verify_with_archive(&url, &options, archive, |_| ()),
+            None => stockhold_sql::verify(&url, &options, |_| ()),
+        };
+        report.map(|report| report.findings).map_err(|error| error.to_string())
+    }
+}
+
+/// Each case in a database of its own.
+pub(crate) fn every_case_of_archives<S: Shop>(_: &mut S) {
+    let said: Vec<String> = at_once(archive_cases().into_iter(), |case| {
+        let mut shop = S::another();
+        let failed = (case.run)(&mut Served::new(&mut shop)).err();
+        shop.audit();
+        failed.into_iter().map(|what| format!("{}: {what}", case.name)).collect()
+    });
+    assert!(said.is_empty(), "{} cases failed:\n{}", said.len(), said.join("\n"));
 }
 
 pub(crate) fn every_case_of_the_suite<S: Shop>(_: &mut S) {

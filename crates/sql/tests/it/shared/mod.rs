@@ -26,6 +26,7 @@ for_every_dialect! { shared:
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
     conformance:
         every_case_of_the_suite
+        every_case_of_archives
         random_histories_agree_with_the_model
         random_histories_with_units_agree_with_the_model
         histories_under_a_clock_that_steps_stay_sound;

@@ -2,11 +2,10 @@
 
 use super::histories::history;
 use super::{hall, units};
+use crate::audit::archive::archived;
 use crate::audit::{Shop, adds_up, verdict};
 use crate::fixture::{item, reservation, run};
-use std::time::Duration;
-use stockhold_domain::{Hold, Instant, ReservationId};
-use stockhold_sql::{ArchiveRequest, ArchiveSink};
+use stockhold_domain::{Instant, ReservationId};
 use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
 
@@ -63,26 +62,6 @@ pub(crate) fn every_kind_of_drift_of_units_is_found<S: Shop>(shop: &mut S) {
     adds_up(shop);
 }
 
-pub(super) struct Nowhere;
-
-impl ArchiveSink for Nowhere {
-    fn begin(&mut self, _: u64) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn event(&mut self, _: &EventRow) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn reservation(&mut self, _: &Hold) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
 pub(crate) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
     let store = shop.store();
     let mut maker = Maker::new(122, "archive-");
@@ -90,9 +69,7 @@ pub(crate) fn sold_units_outlive_the_archive<S: Shop>(shop: &mut S) {
     shop.set_clock(Instant::from_micros(START.micros() + 100 * 86_400_000_000));
     run(&*store, maker.wrap(stockhold_domain::Command::Sweep)).unwrap();
     let before = (units(&*store, &hall), item(&*store, &hall));
-    let months = Duration::from_hours(90 * 24);
-    let order = ArchiveRequest { older_than: months, drop: true };
-    let left = stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut Nowhere, |_| ()).unwrap();
+    let left = archived(shop);
     assert_eq!(left.reservations, 2, "the sale and what was given back; what was held has just expired");
     assert_eq!((units(&*store, &hall), item(&*store, &hall)), before, "as it was");
     shop.audit();

@@ -2,13 +2,13 @@
 
 use super::hall;
 use crate::audit::Shop;
+use crate::audit::archive::older_than;
 use crate::fixture::{Desk, run};
 use std::time::Duration;
 use stockhold_domain::{
     HoldChange, Instant, ItemKey, Outcome, Reply, ReservationId, StockChange, Transition,
 };
-use stockhold_sql::ArchiveRequest;
-use stockhold_store::conformance::{Maker, START, maker};
+use stockhold_store::conformance::{Maker, MemoryArchive, START, maker};
 use stockhold_store::{EventRow, Query, QueryResult, Store, UNIT_HISTORY_LIMIT};
 
 pub(super) fn history(store: &dyn Store, item: &ItemKey, unit: &str) -> Vec<EventRow> {
@@ -67,9 +67,9 @@ pub(crate) fn events_that_were_archived_are_left_out<S: Shop>(shop: &mut S) {
     shop.set_clock(at(100));
     run(&*store, maker.wrap(stockhold_domain::Command::Sweep)).unwrap();
     assert_eq!(kinds(&history(&*store, &hall, "r00-00")), ["added", "held", "released", "held", "expired"]);
-    let order = ArchiveRequest { older_than: Duration::from_hours(70 * 24), drop: true };
-    let mut nowhere = super::audit::Nowhere;
-    stockhold_sql::archive(&shop.url(), &shop.options(), order, &mut nowhere, |_| ()).unwrap();
+    let request = older_than(Duration::from_hours(70 * 24));
+    let mut files = MemoryArchive::default();
+    stockhold_sql::archive(&shop.url(), &shop.options(), &request, &mut files, |_| ()).unwrap();
     assert_eq!(kinds(&history(&*store, &hall, "r00-00")), ["held", "expired"]);
     assert_eq!(kinds(&history(&*store, &hall, "r00-01")), [""; 0]);
     held(&*store, &mut maker, &hall, "r00-01");

@@ -10,7 +10,7 @@ use crate::tools::backup::backup_by;
 use crate::{EmbeddedStore, verify, verify_with_archive};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use stockhold_domain::{Envelope, Instant, Outcome, Record, Rejection, Reply, ReservationId};
 use stockhold_store::clock::{Clock, ManualClock};
@@ -23,7 +23,8 @@ fn archive(
     request: &ArchiveRequest<'_>,
     archive: &mut MemoryArchive,
 ) -> ArchiveSummary {
-    store.archive_by(25, request, archive, &mut |_| ()).unwrap()
+    let request = ArchiveRequest { file_events: 25, ..request.clone() };
+    store.archive_by(&request, archive, &mut |_| ()).unwrap()
 }
 
 /// Waits until the rows of the log are deleted that have left.
@@ -94,13 +95,14 @@ fn a_running_archive_that_is_cut_between_any_two_steps_loses_and_duplicates_noth
         let store = history.bench.store();
         let mut reached = |step| {
             // Before the base is advanced, nothing else is written once the last step is done. Afterwards the step is not.
-            if step != Step::BaseAdvanced {
+            if step != Step::EventsLeft {
                 settle(store);
             }
             images.push((step, image(&dir), shared.borrow().clone()));
         };
         let mut recorder = Recorder(std::rc::Rc::clone(&shared));
-        store.archive_by(25, &history.request(cut), &mut recorder, &mut reached).unwrap();
+        let request = ArchiveRequest { file_events: 25, ..history.request(cut) };
+        store.archive_by(&request, &mut recorder, &mut reached).unwrap();
         let expected = shared.borrow().events();
         assert!(images.len() > 6, "{}", images.len());
         for (n, image) in images.into_iter().enumerate() {
@@ -132,44 +134,44 @@ fn a_store_that_crashes_while_it_deletes_what_was_archived_has_lost_nothing() {
 fn what_a_consumer_has_not_read_stays_and_so_does_what_it_goes_back_to() {
     let mut history = History::new(7, false);
     history.bench.start().unwrap();
-    let half = history.request(history.events.len() / 2);
+    let half = ArchiveRequest { file_events: 10, ..history.request(history.events.len() / 2) };
     let mut memory = MemoryArchive::default();
     let slow = |_: &[Record]| vec![("slow".to_owned(), 15), ("fast".to_owned(), 1_000)];
     let store = history.bench.store();
     let done = store
-        .archive_by(10, &ArchiveRequest { consumers: &slow, ..half.clone() }, &mut memory, &mut |_| ())
+        .archive_by(&ArchiveRequest { consumers: &slow, ..half.clone() }, &mut memory, &mut |_| ())
         .unwrap();
     assert!(done.dropped_through <= 15 && done.is_complete, "{done:?}");
     assert_eq!(done.held_back, Some(("slow".to_owned(), 15)));
     let through = done.dropped_through;
 
     // It goes back once the file is written: the base is not advanced, and the events can be read.
-    let asked = std::cell::Cell::new(0);
+    let asked = AtomicU64::new(0);
     let goes_back = |_: &[Record]| {
-        asked.set(asked.get() + 1);
-        vec![("slow".to_owned(), if asked.get() == 1 { 1_000 } else { 15 })]
+        asked.fetch_add(1, Ordering::SeqCst);
+        vec![("slow".to_owned(), if asked.load(Ordering::SeqCst) == 1 { 1_000 } else { 15 })]
     };
     let request = ArchiveRequest { consumers: &goes_back, ..half.clone() };
-    let done = store.archive_by(10, &request, &mut memory, &mut |_| ()).unwrap();
+    let done = store.archive_by(&request, &mut memory, &mut |_| ()).unwrap();
     assert_eq!((done.dropped_through, done.dropped), (through, 0), "{done:?}");
-    assert!(asked.get() > 1 && !store.is_archiving());
+    assert!(asked.load(Ordering::SeqCst) > 1 && !store.is_archiving());
     let events =
         submit_all(store, vec![Request::Query(Query::Events { after: through, limit: 3 })]).remove(0);
     assert!(
         matches!(&events, Ok(Answer::QueryResult(QueryResult::Events(rows))) if rows.len() == 3),
         "{events:?}"
     );
-    let done = store.archive_by(10, &half, &mut memory, &mut |_| ()).unwrap();
+    let done = store.archive_by(&half, &mut memory, &mut |_| ()).unwrap();
     assert_eq!((done.dropped_through, done.held_back), (memory.events().len() as u64, None));
 
-    let few = ArchiveRequest { files: 1, ..history.request(history.events.len()) };
-    let done = store.archive_by(5, &few, &mut memory, &mut |_| ()).unwrap();
+    let few = ArchiveRequest { files: 1, file_events: 5, ..history.request(history.events.len()) };
+    let done = store.archive_by(&few, &mut memory, &mut |_| ()).unwrap();
     assert!(!done.is_complete && done.through - done.after == 5, "{done:?}");
     let ended = ArchiveRequest { is_cancelled: &|| true, ..few.clone() };
-    let done = store.archive_by(5, &ended, &mut memory, &mut |_| ()).unwrap();
+    let done = store.archive_by(&ended, &mut memory, &mut |_| ()).unwrap();
     assert!(!done.is_complete && done.through == done.after && done.dropped == 0, "{done:?}");
     let younger = ArchiveRequest { older_than: Duration::from_hours(23), ..few };
-    let refused = store.archive_by(5, &younger, &mut memory, &mut |_| ());
+    let refused = store.archive_by(&younger, &mut memory, &mut |_| ());
     assert!(matches!(refused, Err(ArchiveError::InvalidRequest(_))));
     history.bench.stop();
     assert_eq!(findings(&history.bench.dir()), Vec::<String>::new());
@@ -216,7 +218,7 @@ fn freed_pages_are_used_again() {
             shop.outcome(maker.wrap(confirm(hold.id)));
         }
         shop.pass(AGE / 2);
-        shop.store.archive_by(10_000, &shop.old(), &mut memory, &mut |_| ()).unwrap();
+        shop.store.archive_by(&shop.old(), &mut memory, &mut |_| ()).unwrap();
         settle(&shop.store);
         wait_for_trim(dir.path());
         pages.push([crate::files::LOG, crate::files::INDEX].map(|name| {
@@ -261,6 +263,8 @@ impl Shop {
             now: self.clock.now(),
             drop: true,
             consumers: &|_| Vec::new(),
+            file_events: 10_000,
+            new_directory: true,
             files: usize::MAX,
             is_cancelled: &|| false,
         }
@@ -380,7 +384,8 @@ fn an_archive_under_load_leaves_a_store_that_adds_up() {
         for _ in 0..8 {
             shop.pass(Duration::from_hours(9));
             std::thread::sleep(Duration::from_millis(100));
-            let done = shop.store.archive_by(60, &shop.old(), &mut memory, &mut |_| ()).unwrap();
+            let request = ArchiveRequest { file_events: 60, ..shop.old() };
+            let done = shop.store.archive_by(&request, &mut memory, &mut |_| ()).unwrap();
             (dropped, gone) = (dropped + done.dropped, gone + done.reservations);
         }
         shop.stop.store(true, Ordering::Release);
