@@ -28,6 +28,7 @@ mod script;
 mod statements;
 
 mod address;
+mod cluster;
 mod connect;
 mod migrate;
 

@@ -51,6 +51,8 @@ pub(super) enum StatementKind {
     FreeCounters,
     /// Each row with the number of its counter.
     CountedDue,
+    /// Whether a transaction is open.
+    InTransaction,
 }
 
 /// How rows are read.
@@ -531,8 +533,8 @@ pub(super) const UNFINISHED: &str = "SELECT unfinished FROM stockhold_schema_ver
 /// held, so it sees the position that the sequencer before it had committed. What is read to be numbered is read without
 /// locks: batches that are being committed are passed by and not waited for. Its rows: the position before, how many it
 /// numbered, the position then.
-pub(super) fn number(most: usize) -> String {
-    format!(
+pub(super) fn number(most: usize, is_mariadb: bool) -> String {
+    let statements = format!(
         "START TRANSACTION;\
          SELECT position FROM stockhold_sequencer WHERE one=1 FOR UPDATE;\
          UPDATE (SELECT serial,SUM(event_count) OVER (ORDER BY serial) AS nth FROM (\
@@ -546,7 +548,9 @@ pub(super) fn number(most: usize) -> String {
              COALESCE((SELECT MAX(last_position) FROM stockhold_events),0)) WHERE one=1;\
          SELECT position FROM stockhold_sequencer WHERE one=1;\
          COMMIT"
-    )
+    );
+    // As one statement, so that a cluster aborts all of it or nothing.
+    if is_mariadb { format!("BEGIN NOT ATOMIC {statements};END") } else { statements }
 }
 
 /// How many reservations are active: one line of each has its deadline.
