@@ -76,8 +76,7 @@ impl MysqlConnection {
         statements::clock(&mut script, &self.target.clock);
         statements::items(&mut script, &lock_set.seen, RowLock::None);
         rest(&mut script, lock_set);
-        self.end_locks(&mut script, lock_set);
-        let answered = self.begin(&script).await?;
+        let answered = self.begin_locked(script, lock_set).await?;
         self.begun = false;
         let LoadResult { now, mut rows, limits_version, .. } = loaded(answered, lock_set)?;
         // Under the lock that was taken first, the limits still have the version that was read.
@@ -100,8 +99,7 @@ impl MysqlConnection {
         limit_statements::counters(&mut script, &lock_set.counters, RowLock::Skip);
         limit_statements::counters(&mut script, &lock_set.counters, RowLock::None);
         named_units(&mut script, lock_set, RowLock::Skip);
-        self.end_locks(&mut script, lock_set);
-        let answered = self.begin(&script).await?;
+        let answered = self.begin_locked(script, lock_set).await?;
         self.begun = true;
         let LoadResult { rows, free_holds, free_counters, .. } = loaded(answered, lock_set)?;
         let named = |(item, units): (ItemKey, UnitRows)| {
@@ -116,12 +114,18 @@ impl MysqlConnection {
         })
     }
 
-    /// Remembers what is locked, for the commit.
-    fn end_locks(&mut self, script: &mut Script<StatementKind>, lock_set: &LockSet) {
+    /// Sends a script that locks, and remembers for the commit what is locked: behind it, because the connection may be replaced.
+    async fn begin_locked(
+        &mut self,
+        mut script: Script<StatementKind>,
+        lock_set: &LockSet,
+    ) -> Result<Vec<StatementRows<StatementKind>>, DbError> {
         if self.kind.in_cluster {
-            self.certification.locked(lock_set);
-            cluster::in_transaction(script);
+            cluster::in_transaction(&mut script);
         }
+        let answered = self.begin(&script).await?;
+        self.certification.locked(lock_set);
+        Ok(answered)
     }
 
     /// The limits of a version that was read, if they were asked for: those in memory if they have it, else those of the database.

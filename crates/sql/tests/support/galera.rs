@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The library of Galera, where Debian puts it.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 pub(crate) const NODES: usize = 3;
+/// Threads of a node that apply what the others commit.
+pub(crate) const APPLIERS: usize = 4;
 /// The port of the group where each node has a network of its own.
 const GROUP_PORT: u16 = 4_567;
 
@@ -179,7 +181,7 @@ impl Place {
             "--wsrep-sst-method=rsync".to_owned(),
             format!("--wsrep-sst-receive-address={address}:{whole}"),
             format!("--wsrep-provider-options={}", options.join(";")),
-            "--wsrep-slave-threads=4".to_owned(),
+            format!("--wsrep-slave-threads={APPLIERS}"),
             "--binlog-format=ROW".to_owned(),
             "--innodb-autoinc-lock-mode=2".to_owned(),
         ];

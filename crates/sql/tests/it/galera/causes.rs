@@ -1,9 +1,10 @@
 //! What made two servers on two nodes sell units twice, each cause by itself.
 
 use super::Bench;
-use super::support::NODES;
+use super::support::{APPLIERS, NODES};
 use crate::audit::{Shop, adds_up};
 use crate::fixture::{Desk, events, hold, item, reservation, run, sold_out, stock};
+use crate::mysql::support::Session;
 use crate::unit_items::hall;
 use std::thread;
 use std::time::Duration;
@@ -25,13 +26,27 @@ fn slow(options: &Options) -> Options {
     Options { clock: Some(clock), ..options.clone() }
 }
 
-/// A node that applies nothing of what the others commit until the session is dropped.
-fn applies_nothing(bench: &mut Spread, node: usize) -> crate::mysql::support::Session {
+/// A node that applies nothing of what the others commit until the session is dropped. It has one thread for that: several would apply a
+/// transaction up to its commit, which waits for the one before it.
+fn applies_nothing(bench: &mut Spread, node: usize) -> Session {
     bench.session.run("CREATE TABLE IF NOT EXISTS test_applied (n INT AUTO_INCREMENT PRIMARY KEY)");
+    let mut other = bench.session_at((node + 1) % NODES);
     let mut session = bench.session_at(node);
-    session.run("INSERT INTO test_applied VALUES (); LOCK TABLES test_applied READ");
-    bench.session_at((node + 1) % NODES).run("INSERT INTO test_applied VALUES ()");
+    session.run("SET GLOBAL wsrep_slave_threads = 1");
+    session.wait_until("one thread applies", |session| {
+        // A thread ends when it has applied something.
+        other.run("INSERT INTO test_applied VALUES ()");
+        session.status("wsrep_applier_thread_count") == "1"
+    });
+    session.run("LOCK TABLES test_applied READ");
+    other.run("INSERT INTO test_applied VALUES ()");
     session
+}
+
+/// What [`applies_nothing`] has changed.
+fn apply_again(bench: &Spread, node: usize, session: Session) {
+    drop(session);
+    bench.session_at(node).run(&format!("SET GLOBAL wsrep_slave_threads = {APPLIERS}"));
 }
 
 /// Galera aborts a transaction between two statements of one packet without an error. What is behind them commits by itself, unless
@@ -126,7 +141,9 @@ fn a_reserve_in_flight_does_not_pass_a_pause() {
                 // Until it has tried to commit.
                 thread::sleep(REST);
             }
-            drop(stopped);
+            if let Some(stopped) = stopped {
+                apply_again(&bench, 0, stopped);
+            }
             let refused = pending.only();
             assert_eq!(refused, Ok(Outcome::Refused(Rejection::SalePaused(scope))), "applied: {is_applied}");
             bench.audit();
@@ -149,7 +166,7 @@ fn what_one_node_has_answered_is_read_at_another() {
         let read = scope.spawn(|| hold(&*stores[1], id));
         let confirmed = scope.spawn(|| run(&*stores[1], confirm));
         thread::sleep(UNTIL_IT_RESTS);
-        drop(stopped);
+        apply_again(&bench, 1, stopped);
         assert_eq!(read.join().unwrap().map(|hold| hold.id), Some(id));
         let confirmed = confirmed.join().unwrap();
         assert!(reservation(&confirmed).is_some(), "{confirmed:?}");
