@@ -54,7 +54,11 @@ impl Session for MysqlConnection {
 
     async fn roll_back(&mut self) -> Result<(), DbError> {
         self.begun = false;
-        self.run("ROLLBACK").await.map(drop)
+        match self.run("ROLLBACK").await {
+            // The cluster has aborted the transaction already, and says so once.
+            Err(DbError::Conflict(_)) => self.run("ROLLBACK").await.map(drop),
+            done => done.map(drop),
+        }
     }
 
     async fn shelf(&mut self, asked: &ItemPageRequest) -> Result<Vec<Item>, DbError> {

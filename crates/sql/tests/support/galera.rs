@@ -126,6 +126,10 @@ impl Cluster {
     pub(crate) fn database(&self) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.node(0).session(None).run(&format!("CREATE DATABASE {name}"));
+        for node in &self.nodes {
+            // Until it is there.
+            node.session(None).run("SET SESSION wsrep_sync_wait = 7; SELECT 1");
+        }
         name
     }
 
