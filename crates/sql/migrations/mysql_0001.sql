@@ -141,8 +141,8 @@ CREATE TABLE IF NOT EXISTS stockhold_pauses (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
--- What stands for the lock of that row in a Galera cluster, which sees at the commit what was written and not what was locked: a reader
--- of pauses writes one row, and whoever sets a pause or a limit writes all of them. Used nowhere else.
+-- These rows take the place of the lock of that row in a Galera cluster, which sees at the commit what was written and not what was
+-- locked: a batch that reads pauses writes one row, and a batch that sets a pause or a limit writes all of them. Used nowhere else.
 CREATE TABLE IF NOT EXISTS stockhold_cluster_slots (
     slot SMALLINT NOT NULL,
     version BIGINT NOT NULL,

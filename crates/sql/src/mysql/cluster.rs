@@ -3,14 +3,14 @@
 //! has written too and that it had not seen. And a node that applies a transaction of another node aborts those of its own that have
 //! locked the same rows.
 //!
-//! So a batch has to write whatever it has locked for a decision. Most of it changes anyway. What does not is written here.
+//! So a batch has to write everything that it has locked for a decision. Most of it changes anyway. What does not is written here.
 //!
 //! - *The pauses and the limits.* Every reserve reads them, and a row that every batch writes would let no two nodes commit at
-//!   the same time. So there are slots: a batch writes one slot, whoever sets a pause or a limit writes all of them.
+//!   the same time. So there are slots: a batch writes one slot, and a batch that sets a pause or a limit writes all of them.
 //! - *The row of an item whose units have ids*, if it was locked, as for safety stock.
 //!
-//! Whatever is only read, and not locked, is as another server could have seen it a moment ago: the session waits until its node has
-//! applied what the cluster had committed (`wsrep_sync_wait`).
+//! What is only read, and not locked, is as new as at one server: the session waits until its node has applied what the cluster had
+//! committed (`wsrep_sync_wait`).
 
 use super::script::{Bulk, Script, Step, key};
 use super::statements::StatementKind;
@@ -84,8 +84,8 @@ impl Certification {
         self.items.clone_from(&lock_set.items);
     }
 
-    /// The statements before all others. Whoever sets a pause or a limit writes the slots before it draws the serial of its events: a
-    /// reserve that commits until then has a smaller one, and one that commits later is refused.
+    /// The statements before all others. A batch that sets a pause or a limit writes the slots before it draws the serial of its events:
+    /// a reserve that commits until then has a smaller one, and one that commits later is refused.
     pub(super) fn begin(&self, script: &mut Script<Step>) {
         if self.settings == Settings::Set {
             // Reserves of other nodes that have locked this row and have no slot yet are aborted when this is applied there.
