@@ -49,7 +49,12 @@ fn stock(store: &dyn Store, maker: &mut Maker, name: &str) -> ItemKey {
 }
 
 /// What two servers reserve at the same time.
-fn together(stores: [&Arc<dyn Store>; 2], items: [&[ItemKey]; 2], makers: &mut [Maker; 2], round: u64) -> f64 {
+fn together(
+    stores: [&Arc<dyn Store>; 2],
+    items: [&[ItemKey]; 2],
+    makers: &mut [Maker; 2],
+    round: u64,
+) -> f64 {
     thread::scope(|scope| {
         let running: Vec<_> = stores
             .into_iter()
@@ -81,10 +86,8 @@ fn main() {
         (0..ITEMS).map(|n| stock(&*first, &mut makers[0], &format!("{name}{n}"))).collect()
     };
     let (of_one, of_other) = (items("one"), items("other"));
-    let cases: [(&str, [&[ItemKey]; 2]); 2] = [
-        ("one hot item", [&hot, &hot]),
-        ("items of which each is sold by one server", [&of_one, &of_other]),
-    ];
+    let cases: [(&str, [&[ItemKey]; 2]); 2] =
+        [("one hot item", [&hot, &hot]), ("items of which each is sold by one server", [&of_one, &of_other])];
     println!("2 servers, {CALLERS} callers at each, idempotency key and deadline on every reserve, fsync on");
     let mut round = 0;
     for (name, items) in cases {

@@ -463,10 +463,7 @@ fn counters_behind(columns: &str, table: &str, after: Option<&CounterKey>, limit
     text
 }
 
-fn archive_deletion(
-    deletion: &ArchiveDeletion<'_>,
-    certification: Option<&Certification>,
-) -> Script<Step> {
+fn archive_deletion(deletion: &ArchiveDeletion<'_>, certification: Option<&Certification>) -> Script<Step> {
     let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses, counters } = deletion;
     let mut script = Script::new();
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);

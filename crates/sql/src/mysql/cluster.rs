@@ -32,8 +32,7 @@ pub(super) const SEVERAL_NODES: &str = "the database is a node of a Galera clust
 twice, no answer is lost, and reads show what any server has answered. Batches of two nodes about the same SKU abort each other and are \
 repeated, so it is sold fastest at one node. Deadlines depend on the clocks of the nodes: keep them synchronized";
 /// The same for MySQL.
-pub(super) const ONE_NODE: &str =
-    "the database is a node of a Galera cluster of MySQL: every server over it has to use this node. Two nodes sell units twice";
+pub(super) const ONE_NODE: &str = "the database is a node of a Galera cluster of MySQL: every server over it has to use this node. Two nodes sell units twice";
 
 /// What a server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +88,9 @@ impl Certification {
     pub(super) fn begin(&self, script: &mut Script<Step>) {
         if self.settings == Settings::Set {
             // Reserves of other nodes that have locked this row and have no slot yet are aborted when this is applied there.
-            script.add(Step::Write).push_str(
-                "UPDATE stockhold_pauses SET limits_version=limits_version+1 WHERE location=x''",
-            );
+            script
+                .add(Step::Write)
+                .push_str("UPDATE stockhold_pauses SET limits_version=limits_version+1 WHERE location=x''");
             script.add(Step::Write).push_str("UPDATE stockhold_cluster_slots SET version=version+1");
         }
     }

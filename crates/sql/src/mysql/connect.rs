@@ -391,7 +391,8 @@ mod tests {
     fn connections_lead_to_several_nodes_of_a_cluster_of_mariadb_and_to_one_of_mysql() {
         let target = MysqlTarget::new("mysql://u@h/d", &Options::default()).unwrap();
         let connect = |version: &str, cluster: &str, host: &str| {
-            let variables = [("version", version), ("wsrep_on", cluster), ("hostname", host), ("port", "3306")];
+            let variables =
+                [("version", version), ("wsrep_on", cluster), ("hostname", host), ("port", "3306")];
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             target.check_variables(&variables.into())
         };

@@ -218,7 +218,10 @@ impl Network {
         let (namespace, link) = (self.namespace(number), format!("link{number}"));
         let address = format!("{}/24", Self::address(number));
         ip(&["netns", "add", &namespace])
-            && ip(&["-n", bridge, "link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &namespace])
+            && ip(&[
+                "-n", bridge, "link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns",
+                &namespace,
+            ])
             && ip(&["-n", bridge, "link", "set", &link, "master", "bridge"])
             && ip(&["-n", bridge, "link", "set", &link, "up"])
             && ip(&["-n", &namespace, "address", "add", &address, "dev", "eth0"])

@@ -106,8 +106,11 @@ fn a_hall_with_safety_stock_is_not_claimed_twice() {
     let kept = SetStock { safety_stock: Some(10), total_units: None, ..maker::stock_of(&hall, 0) };
     run(&*quick, maker.wrap(Command::SetStock(kept))).unwrap();
     let reserves = [0, 1].map(|_| maker.wrap(maker::reserve_for(600, &[(&hall, 10)])));
-    let pending: Vec<_> =
-        stores.iter().zip(reserves).map(|(store, reserve)| Desk::new().send(&**store, vec![reserve])).collect();
+    let pending: Vec<_> = stores
+        .iter()
+        .zip(reserves)
+        .map(|(store, reserve)| Desk::new().send(&**store, vec![reserve]))
+        .collect();
     let outcomes: Vec<_> = pending.into_iter().map(crate::fixture::Pending::only).collect();
     assert_eq!(outcomes.iter().filter_map(reservation).count(), 1, "{outcomes:?}");
     assert_eq!(outcomes.iter().filter(|outcome| sold_out(outcome)).count(), 1, "{outcomes:?}");
