@@ -85,7 +85,12 @@ impl GaleraCluster {
             let folder = folder.join(format!("galera-{number}"));
             account.folder(&folder)?;
             let mut make = account.command(&install);
-            make.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=48M"]);
+            make.args([
+                "--no-defaults",
+                "--skip-test-db",
+                "--skip-name-resolve",
+                "--innodb-log-file-size=48M",
+            ]);
             done(make.arg(format!("--datadir={}", folder.join("data").display())))?;
             let transfer_ports = [port()?, port()?];
             nodes.push(Node { folder, port: port()?, group_port: port()?, transfer_ports, process: None });
@@ -101,7 +106,8 @@ impl GaleraCluster {
                  CREATE USER '{USER}'@'127.0.0.1';\nGRANT ALL ON {USER}.* TO '{USER}'@'127.0.0.1';\n"
             ),
         )?;
-        let first = ["--wsrep-cluster-address=gcomm://".to_owned(), format!("--init-file={}", users.display())];
+        let first =
+            ["--wsrep-cluster-address=gcomm://".to_owned(), format!("--init-file={}", users.display())];
         this.run(0, &first)?;
         for number in 1..NODES {
             this.join(number)?;
@@ -144,9 +150,12 @@ impl GaleraCluster {
                     let status = "SHOW GLOBAL STATUS WHERE variable_name IN
                         ('wsrep_local_state_comment', 'wsrep_ready')";
                     let status = self.ask(number, status)?;
-                    Ok(status
-                        .split_whitespace()
-                        .eq(["wsrep_local_state_comment", "Synced", "wsrep_ready", "ON"]))
+                    Ok(status.split_whitespace().eq([
+                        "wsrep_local_state_comment",
+                        "Synced",
+                        "wsrep_ready",
+                        "ON",
+                    ]))
                 }
                 _ => fail(format!(
                     "it ended\n{}",

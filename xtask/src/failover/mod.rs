@@ -71,7 +71,14 @@ pub(crate) struct Options {
 impl Options {
     /// A run of `cargo xtask prove`.
     pub(crate) fn of(rounds: u64, seed: u64, server: &Path) -> Self {
-        Self { store: None, rounds, minutes: None, seed: Some(seed), disk: None, server: Some(server.to_owned()) }
+        Self {
+            store: None,
+            rounds,
+            minutes: None,
+            seed: Some(seed),
+            disk: None,
+            server: Some(server.to_owned()),
+        }
     }
 }
 
