@@ -38,7 +38,7 @@ fn applies_nothing(bench: &mut Spread, node: usize) -> Session {
         other.run("INSERT INTO test_applied VALUES ()");
         session.status("wsrep_applier_thread_count") == "1"
     });
-    session.run("LOCK TABLES test_applied READ");
+    session.run("SELECT COUNT(*) FROM test_applied; LOCK TABLES test_applied READ");
     other.run("INSERT INTO test_applied VALUES ()");
     session
 }
