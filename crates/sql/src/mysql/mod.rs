@@ -25,6 +25,7 @@
 
 mod errors;
 mod limit_statements;
+mod numbering;
 mod script;
 mod statements;
 

@@ -8,6 +8,7 @@
 
 use super::connect::MysqlConnection;
 use super::limit_statements;
+use super::numbering;
 use super::rows;
 use super::script::Script;
 use super::statements;
@@ -280,13 +281,13 @@ impl Session for MysqlConnection {
 impl MysqlConnection {
     async fn try_number(&mut self) -> Result<u64, DbError> {
         let missing = || DbError::InvariantViolated("the sequencer has no row".to_owned());
-        let rows = self.rows(statements::UNNUMBERED).await?;
+        let rows = self.rows(numbering::UNNUMBERED).await?;
         let row = rows.first().ok_or_else(missing)?;
         if rows::int(row, 1)? == 0 {
             return rows::figure(row, 0);
         }
         loop {
-            let numbered = self.run(&statements::number(NUMBERED_AT_ONCE, self.kind.is_mariadb)).await;
+            let numbered = self.run(&numbering::number(NUMBERED_AT_ONCE, self.kind.is_mariadb)).await;
             if numbered.is_err() {
                 // What is left open keeps others from it; if that fails as well, the first error says why.
                 let _ = self.run("ROLLBACK").await;
