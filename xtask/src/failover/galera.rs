@@ -8,7 +8,6 @@ use crate::spawn::{Process, free_address};
 use crate::{Outcome, fail};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const NODES: usize = 3;
