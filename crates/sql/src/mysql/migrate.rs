@@ -105,7 +105,7 @@ async fn version(conn: &mut Conn) -> Result<(i32, bool), OpenError> {
 enum MigrationError {
     /// A statement of it.
     Statement(Error),
-    /// What is there.
+    /// The schema that was found.
     Unfit(OpenError),
 }
 

@@ -21,13 +21,9 @@ pub(super) const ROWS_PER_STATEMENT: usize = 200;
 /// between two statements of a packet without an error: the statements behind it would then commit one by one.
 const COMPOUND: &str = "BEGIN NOT ATOMIC IF @@in_transaction=0 THEN SIGNAL SQLSTATE '40001' \
 SET MYSQL_ERRNO=1213,MESSAGE_TEXT='the cluster has aborted the transaction';END IF;";
-/// Around a statement that inserts what another instance may insert: a duplicate gets the number [`errors::RACED`].
-///
-/// [`errors::RACED`]: super::errors::RACED
+/// Around a statement that inserts what another instance may insert: a duplicate gets a number that only the errors of this program have.
 const RACED: [&str; 2] = ["BEGIN DECLARE EXIT HANDLER FOR 1062 RESIGNAL SET MYSQL_ERRNO=1022;", ";END"];
-/// Around COMMIT: an error gets the number [`errors::AT_COMMIT`], unless it says that the transaction was rolled back.
-///
-/// [`errors::AT_COMMIT`]: super::errors::AT_COMMIT
+/// Around COMMIT: an error gets a number of its own, unless it says that the transaction was rolled back.
 const COMMIT: [&str; 2] = [
     "BEGIN DECLARE EXIT HANDLER FOR 1213 RESIGNAL;DECLARE EXIT HANDLER FOR SQLEXCEPTION RESIGNAL SET MYSQL_ERRNO=1180;",
     ";END",
