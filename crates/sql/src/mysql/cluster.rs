@@ -24,8 +24,9 @@ use stockhold_domain::ItemKey;
 /// Slots, as the migration makes them: so many that two connections seldom have the same, and few enough to write them all.
 const SLOTS: u64 = 256;
 
-/// Reads, changes and the begin of a transaction wait until the node has applied what the cluster had committed before.
-pub(super) const SETTINGS: &str = "SET SESSION wsrep_sync_wait = 7";
+/// Reads, changes and the begin of a transaction wait until the node has applied what the cluster had committed before. The server does
+/// not repeat a statement by itself that the cluster has aborted: a compound statement would answer twice.
+pub(super) const SETTINGS: &str = "SET SESSION wsrep_sync_wait = 7, wsrep_retry_autocommit = 0";
 
 /// What the log says at the first connection to a node.
 pub(super) const SEVERAL_NODES: &str = "the database is a node of a Galera cluster. Servers may use different nodes: no unit is promised \
