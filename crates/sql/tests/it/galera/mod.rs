@@ -115,6 +115,11 @@ impl<const SPREAD: bool> Shop for Bench<SPREAD> {
         }
     }
 
+    fn cutter(&self) -> Box<dyn FnMut() + Send> {
+        let mut sessions: Vec<Session> = (0..NODES).map(|node| self.session_at(node)).collect();
+        Box::new(move || sessions.iter_mut().for_each(Session::kill_stores))
+    }
+
     fn misplace(&mut self, id: ReservationId) {
         self.session.run(&format!(
             "UPDATE stockhold_active_lines SET expires_at = expires_at - 1000, due = due - 1000 WHERE id = x'{:032x}'",
@@ -225,9 +230,10 @@ on_galera! { spread, true:
     audit::archive:
         what_is_old_and_over_leaves_and_the_rest_adds_up
         a_long_history_stays_out_of_its_row_and_leaves_with_it
-        what_is_only_written_stays
-        nothing_leaves_that_could_not_be_written
-        what_is_too_young_is_not_asked_for
+        an_archive_that_is_cut_between_the_events_of_a_file_goes_on
+        a_file_of_which_a_part_has_left_is_needed
+        one_archive_is_at_work_at_a_time
+        what_left_the_database_wrongly_is_found_with_the_archive
         keys_are_kept_as_long_as_any_server_promises
         a_key_that_outlived_its_reservation_is_no_alarm
         instances_go_on_while_it_leaves;
