@@ -141,6 +141,17 @@ CREATE TABLE IF NOT EXISTS stockhold_pauses (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
 INSERT IGNORE INTO stockhold_pauses (location, paused) VALUES (x'', 0);
 
+-- These rows take the place of the lock of that row in a Galera cluster, which sees at the commit what was written and not what was
+-- locked: a batch that reads pauses writes one row, and a batch that sets a pause or a limit writes all of them. Used nowhere else.
+CREATE TABLE IF NOT EXISTS stockhold_cluster_slots (
+    slot SMALLINT NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (slot)
+) ENGINE = InnoDB DEFAULT CHARACTER SET binary ROW_FORMAT = DYNAMIC;
+INSERT IGNORE INTO stockhold_cluster_slots (slot, version)
+    WITH RECURSIVE numbers (slot) AS (SELECT 0 UNION ALL SELECT slot + 1 FROM numbers WHERE slot < 255)
+    SELECT slot, 0 FROM numbers;
+
 -- Limits, packed in `body`: every instance has a copy of all of them. Counters of generations before `generation` are in use no
 -- more: they are deleted some time later. A deleted limit keeps its row, so that its versions are never used again.
 CREATE TABLE IF NOT EXISTS stockhold_limits (

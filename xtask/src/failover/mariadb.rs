@@ -2,7 +2,7 @@
 //! servers know an address that moves. Every other primary goes with its machine, so that its connections stay open.
 
 use super::forward::Forwarder;
-use super::{Pair, PrimaryLoss};
+use super::{Databases, PrimaryLoss, SERVERS};
 use crate::database::{Account, PATIENCE, done, program, until};
 use crate::process_end::end;
 use crate::spawn::{Process, free_address};
@@ -161,9 +161,9 @@ impl MariaDbPair {
     }
 }
 
-impl Pair for MariaDbPair {
-    fn url(&self) -> String {
-        format!("mariadb://{USER}@{}/{USER}", self.forwarder.address)
+impl Databases for MariaDbPair {
+    fn urls(&self) -> Vec<String> {
+        vec![format!("mariadb://{USER}@{}/{USER}", self.forwarder.address); SERVERS]
     }
 
     fn name(&self) -> &str {

@@ -3,10 +3,14 @@
 //! held against the new primary, what was unknown is asked again with its key, and the events are read again. A new standby is
 //! made of the new primary, and the next round kills that.
 //!
+//! A Galera cluster has no primary: three servers over its three nodes are under load, and one node after the other is killed or cut off,
+//! and joins again.
+//!
 //! All of it runs on one machine, so what is lost is the server and its disk, not the network in between, and both read one clock.
 
 mod events;
 mod forward;
+mod galera;
 mod mariadb;
 mod postgres;
 
@@ -19,6 +23,7 @@ use crate::workload::{Depth, Fleet, RecoveryWatch, Tolerance};
 use crate::{Outcome, fail};
 use clap::{Args, ValueEnum, value_parser};
 use events::Events;
+use galera::GaleraCluster;
 use mariadb::MariaDbPair;
 use postgres::PostgresPair;
 use std::net::SocketAddr;
@@ -28,7 +33,7 @@ use std::time::{Duration, Instant};
 
 /// Connections of buyers, each with one request in flight.
 const CLIENTS: usize = 24;
-/// Servers over the database.
+/// Servers over a database with a standby.
 const SERVERS: usize = 2;
 /// Load before the kill, in milliseconds.
 const LOAD_MILLIS: (u64, u64) = (200, 1_500);
@@ -43,12 +48,15 @@ const ALARMS: &str = "stockhold_invariant_alarms_total";
 /// How the harness is run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Only this database; both when left out
+    /// Only this database; all when left out
     #[arg(long, value_enum)]
     store: Option<Kind>,
     /// How often the primary of each database is killed
     #[arg(long, default_value_t = 20, value_parser = value_parser!(u64).range(1..))]
     rounds: u64,
+    /// For how many minutes the primary of each database is killed, instead of a number of rounds
+    #[arg(long, conflicts_with = "rounds", value_parser = value_parser!(u64).range(1..))]
+    minutes: Option<u64>,
     /// Repeats a run's choices; the moments at which kills hit stay the machine's
     #[arg(long)]
     seed: Option<u64>,
@@ -63,7 +71,14 @@ pub(crate) struct Options {
 impl Options {
     /// A run of `cargo xtask prove`.
     pub(crate) fn of(rounds: u64, seed: u64, server: &Path) -> Self {
-        Self { store: None, rounds, seed: Some(seed), disk: None, server: Some(server.to_owned()) }
+        Self {
+            store: None,
+            rounds,
+            minutes: None,
+            seed: Some(seed),
+            disk: None,
+            server: Some(server.to_owned()),
+        }
     }
 }
 
@@ -72,12 +87,13 @@ impl Options {
 enum Kind {
     Postgres,
     Mariadb,
+    Galera,
 }
 
-/// A primary with a synchronous standby.
-trait Pair {
-    /// The address under which servers reach the current primary. It never changes.
-    fn url(&self) -> String;
+/// A primary with a synchronous standby, or a cluster.
+trait Databases {
+    /// The address of each server's database. It never changes: that of a pair leads to its current primary.
+    fn urls(&self) -> Vec<String>;
 
     /// What it is, for the report.
     fn name(&self) -> &str;
@@ -105,8 +121,8 @@ enum PrimaryLoss {
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let binary = server_binary(options.server.as_deref(), Build::Proof)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
-    println!("seed {seed}, {CLIENTS} connections to {SERVERS} servers");
-    for kind in [Kind::Postgres, Kind::Mariadb] {
+    println!("seed {seed}, {CLIENTS} connections");
+    for kind in [Kind::Postgres, Kind::Mariadb, Kind::Galera] {
         if options.store.is_none_or(|only| only == kind) {
             rounds(options, kind, seed, &binary).map_err(|error| format!("seed {seed}: {error}"))?;
         }
@@ -120,16 +136,19 @@ fn rounds(options: &Options, kind: Kind, seed: u64, binary: &Path) -> Outcome<()
     make_readable(folder.path())?;
     let began = Instant::now();
     let result = (|| {
-        let pair: Box<dyn Pair> = match kind {
+        let databases: Box<dyn Databases> = match kind {
             Kind::Postgres => Box::new(PostgresPair::start(folder.path())?),
             Kind::Mariadb => Box::new(MariaDbPair::start(folder.path())?),
+            Kind::Galera => Box::new(GaleraCluster::start(folder.path())?),
         };
-        let mut bench = FailoverTest::start(pair, folder.path(), seed, binary)?;
+        let mut bench = FailoverTest::start(databases, folder.path(), seed, binary)?;
         let mut times = Times::default();
-        for round in 1..=options.rounds {
+        let until = options.minutes.map(|minutes| began + Duration::from_mins(minutes));
+        let goes_on = |round| until.map_or(round <= options.rounds, |until| Instant::now() < until);
+        for round in (1..).take_while(|round| goes_on(*round)) {
             bench.round(&mut times).map_err(|error| format!("round {round}: {error}"))?;
-            if round % PROGRESS_EVERY == 0 && round < options.rounds {
-                println!("{kind:?} {round}/{}: {}", options.rounds, bench.fleet.counts());
+            if round % PROGRESS_EVERY == 0 {
+                println!("{kind:?}, round {round}: {}", bench.fleet.counts());
             }
         }
         bench.end(&times, began)
@@ -157,7 +176,7 @@ struct Time {
 
 /// A database, its servers and their buyers.
 struct FailoverTest {
-    pair: Box<dyn Pair>,
+    databases: Box<dyn Databases>,
     servers: Vec<Server>,
     addresses: Vec<SocketAddr>,
     fleet: Fleet,
@@ -167,19 +186,19 @@ struct FailoverTest {
 }
 
 impl FailoverTest {
-    fn start(mut pair: Box<dyn Pair>, folder: &Path, seed: u64, binary: &Path) -> Outcome<Self> {
-        pair.stand_by()?;
+    fn start(mut databases: Box<dyn Databases>, folder: &Path, seed: u64, binary: &Path) -> Outcome<Self> {
+        databases.stand_by()?;
         let mut servers = Vec::new();
-        for number in 0..SERVERS {
+        for (number, url) in databases.urls().into_iter().enumerate() {
             let mut launch = Launch::new(binary, &folder.join(format!("server-{number}")));
-            launch.env.push(("STOCKHOLD_STORE".to_owned(), pair.url()));
+            launch.env.push(("STOCKHOLD_STORE".to_owned(), url));
             servers.push(Server::start(&launch)?);
         }
         let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
         let fleet = Fleet::new(seed, CLIENTS, true);
         fleet.set_stock(addresses[0])?;
         let (events, rng, binary) = (Events::default(), Rng::new(seed), binary.to_owned());
-        Ok(Self { pair, servers, addresses, fleet, events, rng, binary })
+        Ok(Self { databases, servers, addresses, fleet, events, rng, binary })
     }
 
     fn round(&mut self, times: &mut Times) -> Outcome<()> {
@@ -197,7 +216,7 @@ impl FailoverTest {
                 return fail(format!("{alarms} invariant alarms\n{}", server.process.log_tail()));
             }
         }
-        self.pair.stand_by()?;
+        self.databases.stand_by()?;
         for server in &mut self.servers {
             if let Readiness::Ended(status) = server.until_ready(START_TIMEOUT)? {
                 return fail(format!("a server ended: {status}\n{}", server.process.log_tail()));
@@ -208,20 +227,21 @@ impl FailoverTest {
 
     fn kill_under_load(&mut self, times: &mut Times) -> Outcome<()> {
         let before = Duration::from_millis(self.rng.between(LOAD_MILLIS.0, LOAD_MILLIS.1));
-        let (stop, watch) = (AtomicBool::new(false), RecoveryWatch::new(SERVERS));
-        let (fleet, events, pair, addresses) =
-            (&mut self.fleet, &mut self.events, &mut self.pair, &self.addresses);
+        let servers = self.servers.len();
+        let (stop, watch) = (AtomicBool::new(false), RecoveryWatch::new(servers));
+        let (fleet, events, databases, addresses) =
+            (&mut self.fleet, &mut self.events, &mut self.databases, &self.addresses);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| fleet.load_through_failover(addresses, &stop, &watch));
             let reader = scope.spawn(|| events.follow(addresses, &stop));
             let result = (|| {
                 std::thread::sleep(before);
-                let loss = pair.kill()?;
+                let loss = databases.kill()?;
                 let killed = Instant::now();
                 watch.begin();
-                pair.promote()?;
+                databases.promote()?;
                 let promoted = killed.elapsed();
-                let firsts = until_well(&watch)?;
+                let firsts = until_well(&watch, servers)?;
                 let first = firsts.iter().min().copied().unwrap_or_default();
                 let all = firsts.iter().max().copied().unwrap_or_default();
                 times.0.push(Time { loss, promoted, first, all });
@@ -239,8 +259,12 @@ impl FailoverTest {
         for server in self.servers {
             server.stop()?;
         }
-        verify_store(&self.binary, &self.pair.url())?;
-        println!("{}: {} rounds in {} s", self.pair.name(), times.0.len(), began.elapsed().as_secs());
+        let mut urls = self.databases.urls();
+        urls.dedup();
+        for url in urls {
+            verify_store(&self.binary, &url)?;
+        }
+        println!("{}: {} rounds in {} s", self.databases.name(), times.0.len(), began.elapsed().as_secs());
         for (loss, words) in [
             (PrimaryLoss::Process, "processes killed"),
             (PrimaryLoss::Machine, "machines gone without a word"),
@@ -267,16 +291,16 @@ impl FailoverTest {
 }
 
 /// How long each server took.
-fn until_well(watch: &RecoveryWatch) -> Outcome<Vec<Duration>> {
+fn until_well(watch: &RecoveryWatch, servers: usize) -> Outcome<Vec<Duration>> {
     let deadline = Instant::now() + RECOVER_TIMEOUT;
     loop {
         let firsts = watch.firsts();
-        if firsts.len() == SERVERS {
+        if firsts.len() == servers {
             return Ok(firsts);
         }
         if Instant::now() > deadline {
             let well = firsts.len();
-            return fail(format!("{well} of {SERVERS} servers had a success within {RECOVER_TIMEOUT:?}"));
+            return fail(format!("{well} of {servers} servers had a success within {RECOVER_TIMEOUT:?}"));
         }
         std::thread::sleep(POLL);
     }

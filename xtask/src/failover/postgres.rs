@@ -1,7 +1,7 @@
 //! PostgreSQL with a synchronous standby. The servers know both by one address, `target_session_attrs=read-write`, and find
 //! out for themselves which of them is the primary.
 
-use super::{Pair, PrimaryLoss};
+use super::{Databases, PrimaryLoss, SERVERS};
 use crate::Outcome;
 use crate::database::{Account, done, program, until};
 use crate::process_end::{end, kill_tree};
@@ -118,10 +118,10 @@ impl PostgresPair {
     }
 }
 
-impl Pair for PostgresPair {
-    fn url(&self) -> String {
+impl Databases for PostgresPair {
+    fn urls(&self) -> Vec<String> {
         let hosts = self.nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port)).join(",");
-        format!("postgres://{USER}@{hosts}/{USER}?target_session_attrs=read-write")
+        vec![format!("postgres://{USER}@{hosts}/{USER}?target_session_attrs=read-write"); SERVERS]
     }
 
     fn name(&self) -> &str {

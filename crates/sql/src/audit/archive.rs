@@ -34,6 +34,8 @@ const KEYS_AT_ONCE: usize = 2_000;
 const RECORDS_AT_ONCE: usize = 100;
 /// How often one transaction is tried that others were in the way of.
 const TRIES: u32 = 5;
+/// How often a chunk is tried again after another node of a cluster has committed first.
+const CONFLICTS: u32 = 64;
 
 /// Archives.
 pub(crate) fn run<S: AuditSession>(
@@ -231,7 +233,7 @@ impl ChunkDeletion<'_> {
             return Err(ArchiveError::Refused(wrong_books("positions have a gap")));
         }
         let ended = ended(session, &chunk).await?;
-        let mut tries = 1;
+        let (mut tries, mut conflicts) = (1, 0);
         loop {
             let error = match self.attempt(session, &chunk, &ended, may_leave).await {
                 Ok(left) => return Ok(left.map(|left| (chunk.through, left))),
@@ -241,6 +243,10 @@ impl ChunkDeletion<'_> {
                 DeletionError::Database(DbError::Deadlock(_) | DbError::LockTimeout(_)) if tries < TRIES => {
                     session.roll_back().await?;
                     tries += 1;
+                }
+                DeletionError::Database(DbError::Conflict(_)) if conflicts < CONFLICTS => {
+                    session.roll_back().await?;
+                    conflicts += 1;
                 }
                 DeletionError::Database(error) => return Err(error.into()),
                 DeletionError::Refused(why) => {

@@ -11,7 +11,8 @@ pub(crate) enum DbError {
     Deadlock(String),
     /// A lock timeout. Retry a few times after a pause.
     LockTimeout(String),
-    /// Another instance inserted the same row first. Retry at once: the next attempt loads the row.
+    /// Another instance inserted the same row first, or committed first at another node of a cluster. Retry at once: the next attempt
+    /// loads the row.
     Conflict(String),
     /// The connection failed, or the server can't work now. Drop the session.
     ConnectionLost(String),
@@ -24,7 +25,7 @@ impl fmt::Display for DbError {
         match self {
             Self::Deadlock(what) => write!(f, "deadlock: {what}"),
             Self::LockTimeout(what) => write!(f, "lock timeout: {what}"),
-            Self::Conflict(what) => write!(f, "another instance inserted the row first: {what}"),
+            Self::Conflict(what) => write!(f, "another instance was first: {what}"),
             Self::ConnectionLost(what) => write!(f, "the connection was lost: {what}"),
             Self::InvariantViolated(what) => write!(f, "an assertion failed: {what}"),
         }

@@ -75,6 +75,7 @@ mod read;
 mod dispatch;
 
 pub(crate) use db_error::DbError;
+pub(crate) use decide::jitter;
 pub(crate) use dialect::{
     Changes, CommitOutcome, CommitSent, CountedHoldRow, CounterChangeRow, CounterRow, Deadline, Dialect,
     LimitChanges, LineRow, LockSet, LockedRows, PoolCounters, Release, ReservationScan, Rows, SaleRow,

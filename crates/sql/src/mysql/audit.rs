@@ -1,10 +1,10 @@
 //! The books, as MySQL keeps them.
 
+use super::cluster::Certification;
 use super::connect::{MysqlConnection, PacketError};
-use super::errors::db_error;
 use super::limit_statements::counted_hold;
 use super::rows;
-use super::script::{Bulk, Script, counter_key, hex, id, int, key, option};
+use super::script::{Bulk, Script, Step, counter_key, hex, id, int, key, option};
 use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, ArchiveLease, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow,
@@ -31,105 +31,105 @@ const fn bulk(
     between: &'static str,
     tail: &'static str,
     affects: Option<usize>,
-) -> Bulk<()> {
+) -> Bulk<Step> {
     let affects = match affects {
-        Some(each) => Some(((), each)),
+        Some(each) => Some((Step::Write, each)),
         None => None,
     };
-    Bulk { step: (), head, between, tail, affects }
+    Bulk { step: Step::Write, head, between, tail, affects }
 }
 
-const BALANCES: Bulk<()> = bulk(
+const BALANCES: Bulk<Step> = bulk(
     "SELECT sold,pool_sales,body FROM stockhold_archived_items WHERE (location,sku) IN (",
     ",",
     ")",
     None,
 );
-const BATCH_ROWS: Bulk<()> = bulk(
+const BATCH_ROWS: Bulk<Step> = bulk(
     "SELECT serial,event_count,last_position,body FROM stockhold_events FORCE INDEX (PRIMARY) WHERE serial IN (",
     ",",
     ")",
     None,
 );
-const HISTORIES: Bulk<()> = bulk(
+const HISTORIES: Bulk<Step> = bulk(
     "SELECT id,history FROM stockhold_hold_histories FORCE INDEX (PRIMARY) WHERE id IN (",
     ",",
     ") ORDER BY id,serial",
     None,
 );
-const SKUS: Bulk<()> =
+const SKUS: Bulk<Step> =
     bulk("SELECT id,sku FROM stockhold_hold_skus FORCE INDEX (PRIMARY) WHERE id IN (", ",", ")", None);
-const ORDERS: Bulk<()> = bulk(
+const ORDERS: Bulk<Step> = bulk(
     "SELECT id,order_id FROM stockhold_hold_orders FORCE INDEX (hold_orders_by_id) WHERE id IN (",
     ",",
     ")",
     None,
 );
 /// Looked up one by one, as where lines are deleted.
-const LINES: Bulk<()> = bulk(
+const LINES: Bulk<Step> = bulk(
     "SELECT a.id,a.location,a.sku,a.quantity,a.due IS NOT NULL FROM (\
         SELECT x'' AS location,x'' AS sku,0 AS expires_at,x'' AS id UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS want STRAIGHT_JOIN stockhold_active_lines a FORCE INDEX (PRIMARY) USING (location,sku,expires_at,id)",
     None,
 );
-const HOLDS_GONE: Bulk<()> = bulk(
+const HOLDS_GONE: Bulk<Step> = bulk(
     "DELETE stockhold_holds FROM (SELECT x'' AS id UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_holds FORCE INDEX (PRIMARY) USING (id)",
     Some(1),
 );
-const HISTORIES_GONE: Bulk<()> = bulk(
+const HISTORIES_GONE: Bulk<Step> = bulk(
     "DELETE stockhold_hold_histories FROM (SELECT x'' AS id UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_hold_histories FORCE INDEX (PRIMARY) USING (id)",
     None,
 );
-const SKUS_GONE: Bulk<()> = bulk(
+const SKUS_GONE: Bulk<Step> = bulk(
     "DELETE stockhold_hold_skus FROM (SELECT x'' AS id UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_hold_skus FORCE INDEX (PRIMARY) USING (id)",
     None,
 );
-const ORDERS_GONE: Bulk<()> = bulk(
+const ORDERS_GONE: Bulk<Step> = bulk(
     "DELETE stockhold_hold_orders FROM (SELECT x'' AS id UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_hold_orders FORCE INDEX (hold_orders_by_id) USING (id)",
     Some(1),
 );
-const SALES_GONE: Bulk<()> = bulk(
+const SALES_GONE: Bulk<Step> = bulk(
     "DELETE stockhold_unit_sales FROM (\
         SELECT x'' AS location,x'' AS sku,x'' AS unit_id,x'' AS reservation UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_unit_sales FORCE INDEX (PRIMARY) USING (location,sku,unit_id,reservation)",
     Some(1),
 );
-const STAND_INSTEAD: Bulk<()> = bulk(
+const STAND_INSTEAD: Bulk<Step> = bulk(
     "INSERT INTO stockhold_archived_items (location,sku,sold,pool_sales,body) VALUES ",
     ",",
     " ON DUPLICATE KEY UPDATE sold=VALUES(sold),pool_sales=VALUES(pool_sales),body=VALUES(body)",
     None,
 );
-const BALANCES_GONE: Bulk<()> = bulk(
+const BALANCES_GONE: Bulk<Step> = bulk(
     "DELETE stockhold_archived_items FROM (SELECT x'' AS location,x'' AS sku UNION ALL SELECT ",
     " UNION ALL SELECT ",
     ") AS gone STRAIGHT_JOIN stockhold_archived_items FORCE INDEX (PRIMARY) USING (location,sku)",
     None,
 );
-const PAUSES: Bulk<()> = bulk(
+const PAUSES: Bulk<Step> = bulk(
     "INSERT INTO stockhold_archived_pauses (location,paused) VALUES ",
     ",",
     " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
     None,
 );
 
-const ARCHIVED_COUNTERS: Bulk<()> = bulk(
+const ARCHIVED_COUNTERS: Bulk<Step> = bulk(
     "INSERT INTO stockhold_archived_counters (limit_id,generation,subject,sold) VALUES ",
     ",",
     " ON DUPLICATE KEY UPDATE sold=sold+VALUES(sold)",
     None,
 );
-const COUNTED_HOLDS: Bulk<()> = bulk(
+const COUNTED_HOLDS: Bulk<Step> = bulk(
     "SELECT a.limit_id,a.generation,a.subject,a.expires_at,a.id FROM (\
         SELECT x'' AS limit_id,0 AS generation,x'' AS subject,0 AS expires_at,x'' AS id UNION ALL SELECT ",
     " UNION ALL SELECT ",
@@ -144,7 +144,7 @@ impl MysqlConnection {
         Ok(self.run(text).await?.concat())
     }
 
-    async fn script(&mut self, script: &Script<()>) -> Result<Vec<Row>, DbError> {
+    async fn script(&mut self, script: &Script<Step>) -> Result<Vec<Row>, DbError> {
         let mut rows = Vec::new();
         for packet in script.packets() {
             rows.append(&mut self.all(&packet.text).await?);
@@ -435,9 +435,11 @@ impl AuditSession for MysqlConnection {
     }
 
     async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
-        let script = archive_deletion(deletion);
+        let certification = self.kind.in_cluster.then_some(&self.certification);
+        let script = archive_deletion(deletion, certification);
         for packet in script.packets() {
-            self.send(packet).await.map_err(|PacketError { error, .. }| db_error(&error, false))?;
+            let done = self.send(packet).await;
+            done.map_err(|PacketError { error, .. }| self.db_error(&error, false))?;
         }
         Ok(())
     }
@@ -461,7 +463,7 @@ fn counters_behind(columns: &str, table: &str, after: Option<&CounterKey>, limit
     text
 }
 
-fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
+fn archive_deletion(deletion: &ArchiveDeletion<'_>, certification: Option<&Certification>) -> Script<Step> {
     let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses, counters } = deletion;
     let mut script = Script::new();
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
@@ -477,12 +479,12 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         id(text, seller);
     });
     let _ = write!(
-        script.add(()),
+        script.add(Step::Write),
         "DELETE stockhold_events FROM stockhold_events FORCE INDEX (events_by_position) \
          WHERE last_position>{from} AND last_position<={}",
         opening.position
     );
-    script.add_count((), *rows);
+    script.add_count(Step::Write, *rows);
     script.add_rows(&STAND_INSTEAD, *balances, |text, ItemBalance { item, sold, pool_sales }| {
         text.push('(');
         key(text, &item.key);
@@ -503,7 +505,7 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
         counter_key(text, key);
         let _ = write!(text, ",{sold})");
     });
-    let text = script.add(());
+    let text = script.add(Step::Write);
     let _ = write!(
         text,
         "UPDATE stockhold_archived SET position={},at={},file_position={},file_hash=",
@@ -513,8 +515,11 @@ fn archive_deletion(deletion: &ArchiveDeletion<'_>) -> Script<()> {
     );
     option(text, opening.file, |text, file| hex(text, &file.sha256));
     text.push_str(" WHERE one=1");
-    script.add_count((), 1);
-    script.add(()).push_str("COMMIT");
+    script.add_count(Step::Write, 1);
+    if let Some(certification) = certification {
+        certification.take_slot(&mut script);
+    }
+    script.add(Step::Commit).push_str("COMMIT");
     script
 }
 

@@ -3,9 +3,10 @@
 //! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
 
 use super::address::Address;
-use super::errors::{db_error, is_gone, open_error};
+use super::cluster::{self, Certification, ServerKind};
+use super::errors::{db_error, failed_step, is_gone, open_error};
 use super::migrate;
-use super::script::{LARGEST_PACKET, Packet, Script};
+use super::script::{LARGEST_PACKET, Packet, Script, Step};
 use super::statements::CLOCK;
 use crate::engine::{DbError, LimitCache, OpenError, Options};
 use core::future::Future;
@@ -44,8 +45,8 @@ pub(super) struct MysqlTarget {
     is_replica: bool,
     /// Whether it has been said that commits are not synced.
     warned: AtomicBool,
-    /// The node of a Galera cluster that the first connection led to.
-    galera_node: OnceLock<String>,
+    /// The node of a cluster that the first connection led to.
+    node: OnceLock<String>,
     /// How often a connection was found to be gone and could not be replaced.
     outages: AtomicU64,
 }
@@ -62,7 +63,7 @@ impl MysqlTarget {
             rest: options.batch_deadline.as_secs(),
             is_replica: false,
             warned: AtomicBool::new(false),
-            galera_node: OnceLock::new(),
+            node: OnceLock::new(),
             outages: AtomicU64::new(0),
         })
     }
@@ -73,7 +74,7 @@ impl MysqlTarget {
     }
 
     /// A connection with its session set, to a server that can be worked with.
-    pub(super) async fn connect(&self) -> Result<Conn, OpenError> {
+    pub(super) async fn connect(&self) -> Result<(Conn, ServerKind), OpenError> {
         let mut conn = self.address.connect().await.map_err(|error| open_error(&error))?;
         let seconds = self.lock_timeout.max(1);
         let access = if self.is_replica { "READ ONLY" } else { "READ WRITE" };
@@ -90,11 +91,14 @@ impl MysqlTarget {
         let rows = found.into_iter().flatten();
         let variables =
             rows.filter_map(|row| mysql_async::from_row_opt::<(String, String)>(row).ok()).collect();
-        self.check_variables(&variables)?;
-        Ok(conn)
+        let kind = self.check_variables(&variables)?;
+        if kind.in_cluster {
+            exchange(&mut conn, cluster::SETTINGS).await.map_err(|(_, error)| open_error(&error))?;
+        }
+        Ok((conn, kind))
     }
 
-    fn check_variables(&self, variables: &BTreeMap<String, String>) -> Result<(), OpenError> {
+    fn check_variables(&self, variables: &BTreeMap<String, String>) -> Result<ServerKind, OpenError> {
         let get = |name: &str| variables.get(name).map_or("", String::as_str);
         let unfit = |why: String| Err(OpenError::Unfit(why));
         let is_mariadb =
@@ -109,7 +113,7 @@ impl MysqlTarget {
         }
         let is_on = |name: &str| !matches!(get(name), "" | "OFF" | "0");
         if self.is_replica {
-            return Ok(());
+            return Ok(ServerKind { is_mariadb, in_cluster: false });
         }
         if ["read_only", "super_read_only", "innodb_read_only"].into_iter().any(is_on) {
             return unfit("it is read-only: a replica, or set so".to_owned());
@@ -120,8 +124,9 @@ impl MysqlTarget {
                 get("max_allowed_packet")
             ));
         }
-        if is_on("wsrep_on") {
-            self.check_node(&format!("{}:{}", get("hostname"), get("port")))?;
+        let in_cluster = is_on("wsrep_on");
+        if in_cluster {
+            self.check_node(is_mariadb, &format!("{}:{}", get("hostname"), get("port")))?;
         }
         if is_on("log_bin") && get("binlog_format") == "STATEMENT" {
             return unfit("binlog_format is STATEMENT, and it has to be ROW or MIXED".to_owned());
@@ -132,25 +137,26 @@ impl MysqlTarget {
                 "innodb_flush_log_at_trx_commit is not 1: a crash of the database's machine may lose what was answered"
             );
         }
-        Ok(())
+        Ok(ServerKind { is_mariadb, in_cluster })
     }
 
-    /// Remembers the node of a Galera cluster that the first connection leads to, and refuses another one: a lock on one node stops
-    /// nobody on another, so two nodes would promise one unit twice.
-    fn check_node(&self, node: &str) -> Result<(), OpenError> {
-        let first = self.galera_node.get_or_init(|| {
-            tracing::warn!(
-                node,
-                "the database is a node of a Galera cluster: every server over it has to use this node. Two nodes sell units twice"
-            );
+    /// Says at the first connection what holds in a cluster. MySQL has no compound statements outside of procedures, so there another
+    /// node is refused.
+    fn check_node(&self, is_mariadb: bool, node: &str) -> Result<(), OpenError> {
+        let first = self.node.get_or_init(|| {
+            if is_mariadb {
+                tracing::info!(node, "{}", cluster::SEVERAL_NODES);
+            } else {
+                tracing::warn!(node, "{}", cluster::ONE_NODE);
+            }
             node.to_owned()
         });
-        if first == node {
+        if is_mariadb || first == node {
             return Ok(());
         }
         Err(OpenError::Unfit(format!(
-            "the connections of this server lead to the node {first} of a Galera cluster, and this one to {node}: let all servers \
-             use one node, and restart them together to change it"
+            "the connections of this server lead to the node {first} of a Galera cluster of MySQL, and this one to {node}: let all \
+             servers use one node, and restart them together to change it"
         )))
     }
 }
@@ -167,9 +173,9 @@ pub(super) type StatementRows<T> = (T, Vec<Row>);
 
 /// A packet that failed.
 #[derive(Debug)]
-pub(super) struct PacketError<T> {
-    /// The statement that did, when it is known.
-    pub(super) step: Option<T>,
+pub(super) struct PacketError {
+    /// The kind of statement that did, when it is known.
+    pub(super) step: Option<Step>,
     pub(super) error: mysql_async::Error,
 }
 
@@ -195,6 +201,10 @@ pub(super) async fn exchange(
 pub(crate) struct MysqlConnection {
     conn: Conn,
     pub(super) target: Arc<MysqlTarget>,
+    /// The server that it leads to.
+    pub(super) kind: ServerKind,
+    /// What the next commit has to certify in a cluster.
+    pub(super) certification: Certification,
     /// Whether a transaction has been begun that the next call is to go on in.
     pub(super) begun: bool,
     /// Whether something was sent that is not answered.
@@ -213,7 +223,7 @@ impl MysqlConnection {
 
     async fn open_slowly(target: &Arc<MysqlTarget>) -> Result<Self, OpenError> {
         let outages = target.outages.load(Ordering::Relaxed);
-        let mut conn = target.connect().await?;
+        let (mut conn, kind) = target.connect().await?;
         if target.is_replica {
             migrate::expect(&mut conn).await?;
         } else {
@@ -227,21 +237,43 @@ impl MysqlConnection {
             target.rest.max(1)
         );
         exchange(&mut conn, &rest).await.map_err(|(_, error)| open_error(&error))?;
-        Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages })
+        Ok(Self::new(conn, kind, target, outages))
+    }
+
+    fn new(conn: Conn, kind: ServerKind, target: &Arc<MysqlTarget>, outages: u64) -> Self {
+        Self {
+            conn,
+            target: Arc::clone(target),
+            kind,
+            certification: Certification::new(),
+            begun: false,
+            at_work: false,
+            outages,
+        }
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
     pub(super) async fn open_audit(target: &Arc<MysqlTarget>) -> Result<Self, OpenError> {
-        let mut conn = target.connect().await?;
+        let (mut conn, kind) = target.connect().await?;
         migrate::expect(&mut conn).await?;
-        Ok(Self { conn, target: Arc::clone(target), begun: false, at_work: false, outages: 0 })
+        Ok(Self::new(conn, kind, target, 0))
     }
 
-    /// Sends one packet.
-    pub(super) async fn send<T: Copy>(&mut self, packet: &Packet<T>) -> Result<(), PacketError<T>> {
+    /// Sends one packet of writes, within the transaction that is open.
+    pub(super) async fn send(&mut self, packet: &Packet<Step>) -> Result<(), PacketError> {
+        if self.kind.is_mariadb {
+            let text = packet.compound();
+            let failed = |(_, error)| PacketError { step: failed_step(&error), error };
+            return self.exchange(&text).await.map(drop).map_err(failed);
+        }
         let failed =
             |(number, error): (usize, _)| PacketError { step: packet.steps.get(number).copied(), error };
         self.exchange(&packet.text).await.map(drop).map_err(failed)
+    }
+
+    /// What an error of a statement means.
+    pub(super) fn db_error(&self, error: &mysql_async::Error, raced: bool) -> DbError {
+        db_error(error, raced, self.kind.in_cluster)
     }
 
     /// Sends what does not write, or begins a transaction. A connection that turns out to be gone, as one that rested while the
@@ -269,7 +301,7 @@ impl MysqlConnection {
             Ok(answers) => return Ok(answers),
             // A transaction can't continue on another connection, and another replica may have applied less of the log.
             Err((_, error)) if is_gone(&error) && !self.begun && !self.target.is_replica => error,
-            Err((_, error)) => return Err(db_error(&error, false)),
+            Err((_, error)) => return Err(self.db_error(&error, false)),
         };
         match Self::open(&self.target).await {
             Ok(opened) => *self = opened,
@@ -286,7 +318,8 @@ impl MysqlConnection {
 
     /// Sends statements of which nobody wants to know which one failed.
     pub(super) async fn run(&mut self, text: &str) -> Result<Vec<Vec<Row>>, DbError> {
-        self.exchange(text).await.map_err(|(_, error)| db_error(&error, false))
+        let done = self.exchange(text).await;
+        done.map_err(|(_, error)| self.db_error(&error, false))
     }
 
     async fn exchange(&mut self, text: &str) -> Result<Vec<Vec<Row>>, (usize, mysql_async::Error)> {
@@ -324,19 +357,22 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn check_variables(variables: &[(&str, &str)]) -> Result<(), OpenError> {
+    fn check_variables(variables: &[(&str, &str)]) -> Result<ServerKind, OpenError> {
         let target = MysqlTarget::new("mysql://u@h/d", &Options::default()).unwrap();
         target.check_variables(
             &variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         )
     }
 
+    const MYSQL: Result<ServerKind, OpenError> = Ok(ServerKind { is_mariadb: false, in_cluster: false });
+    const MARIADB: Result<ServerKind, OpenError> = Ok(ServerKind { is_mariadb: true, in_cluster: false });
+
     #[test]
     fn servers_that_will_not_do_are_told_apart() {
-        assert_eq!(check_variables(&[("version", "8.0.16")]), Ok(()));
-        assert_eq!(check_variables(&[("version", "8.4.3-log")]), Ok(()));
-        assert_eq!(check_variables(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), Ok(()));
-        assert_eq!(check_variables(&[("version", "5.5.5-10.11.6-MariaDB-1")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "8.0.16")]), MYSQL);
+        assert_eq!(check_variables(&[("version", "8.4.3-log")]), MYSQL);
+        assert_eq!(check_variables(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), MARIADB);
+        assert_eq!(check_variables(&[("version", "5.5.5-10.11.6-MariaDB-1")]), MARIADB);
         let unfit = |variables: &[(&str, &str)], what: &str| {
             let error = check_variables(variables).unwrap_err();
             assert!(matches!(&error, OpenError::Unfit(why) if why.contains(what)), "{variables:?}: {error}");
@@ -347,27 +383,29 @@ mod tests {
         unfit(&[], "version");
         unfit(&[("version", "8.0.36"), ("read_only", "ON")], "read-only");
         unfit(&[("version", "8.0.36"), ("max_allowed_packet", "16776192")], "max_allowed_packet");
-        assert_eq!(check_variables(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), Ok(()));
+        assert_eq!(check_variables(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), MYSQL);
         unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
     }
 
     #[test]
-    fn all_connections_lead_to_one_node_of_a_galera_cluster() {
+    fn connections_lead_to_several_nodes_of_a_cluster_of_mariadb_and_to_one_of_mysql() {
         let target = MysqlTarget::new("mysql://u@h/d", &Options::default()).unwrap();
-        let connect = |galera: &str, host: &str| {
+        let connect = |version: &str, cluster: &str, host: &str| {
             let variables =
-                [("version", "10.11.6-MariaDB"), ("wsrep_on", galera), ("hostname", host), ("port", "3306")];
+                [("version", version), ("wsrep_on", cluster), ("hostname", host), ("port", "3306")];
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             target.check_variables(&variables.into())
         };
-        assert_eq!(connect("ON", "one"), Ok(()));
-        assert_eq!(connect("ON", "one"), Ok(()));
-        let error = connect("ON", "two").unwrap_err();
+        let node = |is_mariadb| Ok(ServerKind { is_mariadb, in_cluster: true });
+        assert_eq!(connect("8.0.36", "ON", "one"), node(false));
+        assert_eq!(connect("8.0.36", "ON", "one"), node(false));
+        let error = connect("8.0.36", "ON", "two").unwrap_err();
         assert!(
             matches!(&error, OpenError::Unfit(why) if why.contains("one:3306") && why.contains("two:3306")),
             "{error}"
         );
-        assert_eq!(connect("OFF", "two"), Ok(()), "no cluster");
+        assert_eq!(connect("8.0.36", "OFF", "two"), MYSQL, "no cluster");
+        assert_eq!(connect("10.11.6-MariaDB", "ON", "two"), node(true));
     }
 
     #[test]

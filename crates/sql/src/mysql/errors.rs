@@ -1,5 +1,6 @@
 //! What an error of MySQL or MariaDB means. Only this file classifies errors. The driver's texts show no password.
 
+use super::script::Step;
 use crate::engine::{DbError, OpenError};
 use mysql_async::{DriverError, Error, IoError};
 
@@ -7,6 +8,10 @@ const DEADLOCK: u16 = 1213;
 const LOCK_TIMEOUT: u16 = 1205;
 const DUPLICATE: u16 = 1062;
 const NO_SUCH_TABLE: u16 = 1146;
+/// A duplicate of a row that another instance may insert, in a compound statement.
+pub(super) const RACED: u16 = 1022;
+/// COMMIT of a compound statement failed.
+pub(super) const AT_COMMIT: u16 = 1180;
 
 /// The server writes for nobody now: it is a replica, or set so.
 const READ_ONLY: [u16; 4] = [1290, 1792, 1836, 1874];
@@ -25,15 +30,16 @@ const NO_RIGHT: [u16; 6] = [1142, 1143, 1227, 1370, 1419, 4062];
 
 /// What an error of a session means. Rows that two instances may make at once, there being none to lock, are `raced` for: the
 /// second runs again and sees the first. Every other row is made under the lock of something that exists, or has an id that
-/// nobody else has.
-pub(super) fn db_error(error: &Error, raced: bool) -> DbError {
+/// nobody else has. In a cluster the error of a deadlock also says that a transaction of another node was committed first.
+pub(super) fn db_error(error: &Error, raced: bool, in_cluster: bool) -> DbError {
     let text = text_of(error);
     // Without an answer from the server, it is the connection that failed.
     let Error::Server(said) = error else { return DbError::ConnectionLost(text) };
     match said.code {
+        DEADLOCK if in_cluster => DbError::Conflict(text),
         DEADLOCK => DbError::Deadlock(text),
         LOCK_TIMEOUT => DbError::LockTimeout(text),
-        DUPLICATE if raced => DbError::Conflict(text),
+        DUPLICATE | RACED if raced => DbError::Conflict(text),
         code if READ_ONLY.contains(&code) || KILLED.contains(&code) || UNABLE.contains(&code) => {
             DbError::ConnectionLost(text)
         }
@@ -45,11 +51,26 @@ pub(super) fn db_error(error: &Error, raced: bool) -> DbError {
 
 /// What an error means that the server answered to COMMIT itself. A cluster may find only then that somebody else was first;
 /// of everything else nobody knows what became of it.
-pub(super) fn db_error_at_commit(error: &Error) -> DbError {
+pub(super) fn db_error_at_commit(error: &Error, in_cluster: bool) -> DbError {
     match error {
-        Error::Server(said) if said.code == DEADLOCK => DbError::Deadlock(text_of(error)),
+        Error::Server(said) if said.code == DEADLOCK => db_error(error, false, in_cluster),
         _ => DbError::ConnectionLost(text_of(error)),
     }
+}
+
+/// The kind of statement that failed in a compound statement with COMMIT. A session that was killed may have come that far.
+pub(super) fn failed_step(error: &Error) -> Option<Step> {
+    let Error::Server(said) = error else { return None };
+    Some(match said.code {
+        RACED => Step::Raced,
+        code if code == AT_COMMIT || KILLED.contains(&code) => Step::Commit,
+        _ => Step::Write,
+    })
+}
+
+/// Whether another transaction was in the way, so that the same may be tried again.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Server(said) if matches!(said.code, DEADLOCK | LOCK_TIMEOUT))
 }
 
 /// Whether the session has ended without its having been asked for anything that took effect.

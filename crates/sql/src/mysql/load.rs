@@ -1,5 +1,6 @@
 //! Reading state, with locks and without.
 
+use super::cluster;
 use super::connect::{MysqlConnection, StatementRows};
 use super::limit_statements;
 use super::rows;
@@ -75,7 +76,7 @@ impl MysqlConnection {
         statements::clock(&mut script, &self.target.clock);
         statements::items(&mut script, &lock_set.seen, RowLock::None);
         rest(&mut script, lock_set);
-        let answered = self.begin(&script).await?;
+        let answered = self.begin_locked(script, lock_set).await?;
         self.begun = false;
         let LoadResult { now, mut rows, limits_version, .. } = loaded(answered, lock_set)?;
         // Under the lock that was taken first, the limits still have the version that was read.
@@ -98,7 +99,7 @@ impl MysqlConnection {
         limit_statements::counters(&mut script, &lock_set.counters, RowLock::Skip);
         limit_statements::counters(&mut script, &lock_set.counters, RowLock::None);
         named_units(&mut script, lock_set, RowLock::Skip);
-        let answered = self.begin(&script).await?;
+        let answered = self.begin_locked(script, lock_set).await?;
         self.begun = true;
         let LoadResult { rows, free_holds, free_counters, .. } = loaded(answered, lock_set)?;
         let named = |(item, units): (ItemKey, UnitRows)| {
@@ -111,6 +112,20 @@ impl MysqlConnection {
             units: rows.units.into_iter().flat_map(named).collect(),
             counters_of_others: counters.filter(|key| !free_counters.contains(key)).collect(),
         })
+    }
+
+    /// Sends a script that locks, and remembers for the commit what is locked: behind it, because the connection may be replaced.
+    async fn begin_locked(
+        &mut self,
+        mut script: Script<StatementKind>,
+        lock_set: &LockSet,
+    ) -> Result<Vec<StatementRows<StatementKind>>, DbError> {
+        if self.kind.in_cluster {
+            cluster::in_transaction(&mut script);
+        }
+        let answered = self.begin(&script).await?;
+        self.certification.locked(lock_set);
+        Ok(answered)
     }
 
     /// The limits of a version that was read, if they were asked for: those in memory if they have it, else those of the database.
@@ -238,6 +253,12 @@ fn loaded(answered: Vec<StatementRows<StatementKind>>, lock_set: &LockSet) -> Re
         for row in &answers {
             match kind {
                 StatementKind::Begin => {}
+                StatementKind::InTransaction => {
+                    if rows::int(row, 0)? == 0 {
+                        let what = "the cluster has aborted the transaction".to_owned();
+                        return Err(DbError::Conflict(what));
+                    }
+                }
                 StatementKind::Items => found.items.push(rows::item(row)?),
                 StatementKind::Holds => found.holds.push(hold_from(rows::bytes(row, 0)?)?),
                 StatementKind::FreeHolds => {

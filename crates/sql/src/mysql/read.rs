@@ -8,14 +8,16 @@
 
 use super::connect::MysqlConnection;
 use super::limit_statements;
+use super::numbering;
 use super::rows;
 use super::script::Script;
 use super::statements;
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, Release, ReservationScan,
-    Rows, ScanKey, ScanPage, Session, SkipLockedResult, events_from, hold_from, serials_from,
+    Rows, ScanKey, ScanPage, Session, SkipLockedResult, events_from, hold_from, jitter, serials_from,
 };
 use core::cmp::Ordering;
+use core::time::Duration;
 use mysql_async::Row;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +29,10 @@ use stockhold_store::{CustomerRequest, CustomerResult, EventRow, ItemPageRequest
 
 /// Most rows of events that are numbered at once.
 const NUMBERED_AT_ONCE: usize = 8_192;
+/// How often numbering begins again because another node of a cluster has numbered at the same time.
+const NUMBERING_CONFLICTS: u32 = 64;
+/// The longest pause before it does.
+const NUMBERING_PAUSE: Duration = Duration::from_millis(20);
 /// Most rows of events that are read at once: each may have some hundred events, of which a page wants as many in all.
 const BATCHES_AT_ONCE: usize = 64;
 
@@ -49,7 +55,11 @@ impl Session for MysqlConnection {
 
     async fn roll_back(&mut self) -> Result<(), DbError> {
         self.begun = false;
-        self.run("ROLLBACK").await.map(drop)
+        match self.run("ROLLBACK").await {
+            // The cluster has aborted the transaction already, and says so once.
+            Err(DbError::Conflict(_)) => self.run("ROLLBACK").await.map(drop),
+            done => done.map(drop),
+        }
     }
 
     async fn shelf(&mut self, asked: &ItemPageRequest) -> Result<Vec<Item>, DbError> {
@@ -194,23 +204,15 @@ impl Session for MysqlConnection {
     }
 
     async fn number(&mut self) -> Result<u64, DbError> {
-        let missing = || DbError::InvariantViolated("the sequencer has no row".to_owned());
-        let rows = self.rows(statements::UNNUMBERED).await?;
-        let row = rows.first().ok_or_else(missing)?;
-        if rows::int(row, 1)? == 0 {
-            return rows::figure(row, 0);
-        }
+        let mut conflicts = 0;
         loop {
-            let numbered = self.run(&statements::number(NUMBERED_AT_ONCE)).await;
-            if numbered.is_err() {
-                // What is left open keeps others from it; if that fails as well, the first error says why.
-                let _ = self.run("ROLLBACK").await;
-            }
-            let rows = numbered?.concat();
-            let [_, count, newest] = rows.as_slice() else { return Err(missing()) };
-            // Nobody waits for what was committed meanwhile: under load there would be no end to it.
-            if rows::figure(count, 0)? < NUMBERED_AT_ONCE as u64 {
-                return rows::figure(newest, 0);
+            match self.try_number().await {
+                // Another node of the cluster has numbered at the same time. What it has left is numbered here.
+                Err(DbError::Conflict(_)) if conflicts < NUMBERING_CONFLICTS => {
+                    conflicts += 1;
+                    tokio::time::sleep(jitter(NUMBERING_PAUSE)).await;
+                }
+                done => return done,
             }
         }
     }
@@ -277,6 +279,28 @@ impl Session for MysqlConnection {
 }
 
 impl MysqlConnection {
+    async fn try_number(&mut self) -> Result<u64, DbError> {
+        let missing = || DbError::InvariantViolated("the sequencer has no row".to_owned());
+        let rows = self.rows(numbering::UNNUMBERED).await?;
+        let row = rows.first().ok_or_else(missing)?;
+        if rows::int(row, 1)? == 0 {
+            return rows::figure(row, 0);
+        }
+        loop {
+            let numbered = self.run(&numbering::number(NUMBERED_AT_ONCE, self.kind.is_mariadb)).await;
+            if numbered.is_err() {
+                // What is left open keeps others from it; if that fails as well, the first error says why.
+                let _ = self.run("ROLLBACK").await;
+            }
+            let rows = numbered?.concat();
+            let [_, count, newest] = rows.as_slice() else { return Err(missing()) };
+            // Nobody waits for what was committed meanwhile: under load there would be no end to it.
+            if rows::figure(count, 0)? < NUMBERED_AT_ONCE as u64 {
+                return rows::figure(newest, 0);
+            }
+        }
+    }
+
     /// The rows of all statements of a text, of which one has rows.
     async fn rows(&mut self, text: &str) -> Result<Vec<Row>, DbError> {
         Ok(self.query(text).await?.concat())

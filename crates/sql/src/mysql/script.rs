@@ -17,6 +17,18 @@ pub(super) const LARGEST_PACKET: usize = PACKET_BYTES + ROW_BYTES;
 /// the table; MySQL does where the planner's memory is not enough.
 pub(super) const ROWS_PER_STATEMENT: usize = 200;
 
+/// Begins a compound statement that fails if the transaction is gone that it is to continue. A Galera cluster may abort a transaction
+/// between two statements of a packet without an error: the statements behind it would then commit one by one.
+const COMPOUND: &str = "BEGIN NOT ATOMIC IF @@in_transaction=0 THEN SIGNAL SQLSTATE '40001' \
+SET MYSQL_ERRNO=1213,MESSAGE_TEXT='the cluster has aborted the transaction';END IF;";
+/// Around a statement that inserts what another instance may insert: a duplicate gets a number that only the errors of this program have.
+const RACED: [&str; 2] = ["BEGIN DECLARE EXIT HANDLER FOR 1062 RESIGNAL SET MYSQL_ERRNO=1022;", ";END"];
+/// Around COMMIT: an error gets a number of its own, unless it says that the transaction was rolled back.
+const COMMIT: [&str; 2] = [
+    "BEGIN DECLARE EXIT HANDLER FOR 1213 RESIGNAL;DECLARE EXIT HANDLER FOR SQLEXCEPTION RESIGNAL SET MYSQL_ERRNO=1180;",
+    ";END",
+];
+
 /// Statements in their order; `T` says what one is.
 pub(super) struct Script<T> {
     packets: Vec<Packet<T>>,
@@ -27,6 +39,18 @@ pub(super) struct Packet<T> {
     pub(super) text: String,
     /// One for each statement in it.
     pub(super) steps: Vec<T>,
+    /// Where each statement begins.
+    starts: Vec<usize>,
+}
+
+/// What a statement of a script that writes is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A write. It fails for nobody's doing but a bug's.
+    Write,
+    /// A write of rows that another instance may make at the same time.
+    Raced,
+    Commit,
 }
 
 /// A statement over any number of rows, made as often as they need.
@@ -49,7 +73,31 @@ impl<T> Packet<T> {
             self.text.push(';');
         }
         self.steps.push(step);
+        self.starts.push(self.text.len());
         &mut self.text
+    }
+}
+
+impl Packet<Step> {
+    /// The packet as one compound statement, of which all or nothing is done: the transaction that it continues is not replaced by
+    /// another one on the way. The number of an error says which kind of statement failed.
+    pub(super) fn compound(&self) -> String {
+        let mut text = String::with_capacity(self.text.len() + 2 * COMPOUND.len() + 2 * COMMIT[0].len());
+        text.push_str(COMPOUND);
+        let ends = self.starts.iter().skip(1).map(|start| start - 1).chain([self.text.len()]);
+        for ((start, end), step) in self.starts.iter().zip(ends).zip(&self.steps) {
+            let [before, behind] = match step {
+                Step::Write => ["", ""],
+                Step::Raced => RACED,
+                Step::Commit => COMMIT,
+            };
+            text.push_str(before);
+            text.push_str(self.text.get(*start..end).unwrap_or_default());
+            text.push_str(behind);
+            text.push(';');
+        }
+        text.push_str("END");
+        text
     }
 }
 
@@ -61,7 +109,7 @@ impl<T: Copy> Script<T> {
     fn packet(&mut self) -> &mut Packet<T> {
         let full = |packet: &Packet<T>| packet.text.len() >= PACKET_BYTES;
         if self.packets.last().is_none_or(full) {
-            self.packets.push(Packet { text: String::new(), steps: Vec::new() });
+            self.packets.push(Packet { text: String::new(), steps: Vec::new(), starts: Vec::new() });
         }
         let last = self.packets.len() - 1;
         &mut self.packets[last]
@@ -175,13 +223,30 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Step {
+    enum Kind {
         Row,
         Count,
     }
 
-    const BULK: Bulk<Step> =
-        Bulk { step: Step::Row, head: "(", between: ",", tail: ")", affects: Some((Step::Count, 2)) };
+    const BULK: Bulk<Kind> =
+        Bulk { step: Kind::Row, head: "(", between: ",", tail: ")", affects: Some((Kind::Count, 2)) };
+
+    #[test]
+    fn a_compound_statement_has_the_statements_of_the_packet() {
+        let mut script = Script::new();
+        script.add(Step::Write).push_str("INSERT INTO a");
+        script.add(Step::Raced).push_str("INSERT INTO b");
+        script.add(Step::Commit).push_str("COMMIT");
+        let compound = script.packets()[0].compound();
+        let rest = compound.strip_prefix(COMPOUND).unwrap();
+        assert_eq!(
+            rest,
+            format!(
+                "INSERT INTO a;{}INSERT INTO b{};{}COMMIT{};END",
+                RACED[0], RACED[1], COMMIT[0], COMMIT[1]
+            )
+        );
+    }
 
     #[test]
     fn literals_are_digits_and_nothing_else() {
@@ -202,14 +267,14 @@ mod tests {
         script.add_rows(&BULK, 0..=ROWS_PER_STATEMENT, |text, _| text.push('1'));
         assert_eq!(script.packets().len(), 1);
         let packet = &script.packets()[0];
-        assert_eq!(packet.steps, [Step::Row, Step::Count, Step::Row, Step::Count]);
+        assert_eq!(packet.steps, [Kind::Row, Kind::Count, Kind::Row, Kind::Count]);
         assert!(packet.text.contains("() = 400, 1,"), "{}", packet.text);
         assert!(packet.text.ends_with("() = 2, 1, (SELECT 1 UNION ALL SELECT 2))"));
 
         let row = "x".repeat(PACKET_BYTES / 2 + 1);
         let mut script = Script::new();
         script.add_rows(&BULK, 0..3, |text, _| text.push_str(&row));
-        script.add(Step::Row).push_str("last");
+        script.add(Kind::Row).push_str("last");
         let steps: Vec<_> = script.packets().iter().map(|packet| packet.steps.len()).collect();
         assert_eq!(steps, [2, 3]);
         assert!(script.packets().iter().all(|packet| packet.text.len() <= LARGEST_PACKET));

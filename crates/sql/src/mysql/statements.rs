@@ -51,6 +51,8 @@ pub(super) enum StatementKind {
     FreeCounters,
     /// Each row with the number of its counter.
     CountedDue,
+    /// Whether a transaction is open.
+    InTransaction,
 }
 
 /// How rows are read.
@@ -519,35 +521,8 @@ pub(super) fn events(after: i64, batches: usize) -> String {
     )
 }
 
-/// The newest position, and whether there is anything without one.
-pub(super) const UNNUMBERED: &str = "SELECT position,\
-    EXISTS (SELECT 1 FROM stockhold_events FORCE INDEX (events_by_position) WHERE last_position IS NULL) \
-    FROM stockhold_sequencer WHERE one=1";
-
 /// Whether a copy into the database has not ended.
 pub(super) const UNFINISHED: &str = "SELECT unfinished FROM stockhold_schema_version WHERE one=1";
-
-/// Numbers what is committed and has no position, at most so many batches. Every statement begins after the sequencer's lock is
-/// held, so it sees the position that the sequencer before it had committed. What is read to be numbered is read without
-/// locks: batches that are being committed are passed by and not waited for. Its rows: the position before, how many it
-/// numbered, the position then.
-pub(super) fn number(most: usize) -> String {
-    format!(
-        "START TRANSACTION;\
-         SELECT position FROM stockhold_sequencer WHERE one=1 FOR UPDATE;\
-         UPDATE (SELECT serial,SUM(event_count) OVER (ORDER BY serial) AS nth FROM (\
-             SELECT serial,event_count FROM stockhold_events FORCE INDEX (events_by_position) \
-             WHERE last_position IS NULL ORDER BY serial LIMIT {most}) AS unnumbered) AS fresh \
-         STRAIGHT_JOIN stockhold_events e ON e.serial=fresh.serial \
-         STRAIGHT_JOIN stockhold_sequencer s ON s.one=1 \
-         SET e.last_position=s.position+fresh.nth;\
-         SELECT ROW_COUNT();\
-         UPDATE stockhold_sequencer SET position=GREATEST(position,\
-             COALESCE((SELECT MAX(last_position) FROM stockhold_events),0)) WHERE one=1;\
-         SELECT position FROM stockhold_sequencer WHERE one=1;\
-         COMMIT"
-    )
-}
 
 /// How many reservations are active: one line of each has its deadline.
 pub(super) const ACTIVE_HOLDS: &str =

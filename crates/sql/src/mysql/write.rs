@@ -1,11 +1,12 @@
 //! What the commands of a batch changed, written at once: many rows to a statement, all statements in one packet, and COMMIT
 //! behind them.
 
+use super::cluster::Certification;
 use super::connect::{MysqlConnection, PacketError};
-use super::errors::{db_error, db_error_at_commit};
+use super::errors::db_error_at_commit;
 use super::limit_statements::counted_hold;
 use super::rows;
-use super::script::{Bulk, LARGEST_PACKET, Script, counter_key, hex, id, int, key, option, record_key};
+use super::script::{Bulk, LARGEST_PACKET, Script, Step, counter_key, hex, id, int, key, option, record_key};
 use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, CounterRow, DbError, LimitChanges, LineRow,
@@ -20,16 +21,6 @@ use stockhold_store::{UNIT_HISTORY_LIMIT, for_each_unit};
 
 /// Events of a batch go into several rows when they are longer than this: a statement has to fit into a packet.
 const EVENTS_BYTES: usize = 1 << 20;
-
-/// What a statement of the script is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// A write. It fails for nobody's doing but a bug's.
-    Write,
-    /// A write of rows that another instance may make at the same time.
-    Raced,
-    Commit,
-}
 
 const fn write(head: &'static str, tail: &'static str, affects: Option<usize>) -> Bulk<Step> {
     let affects = match affects {
@@ -188,7 +179,8 @@ impl MysqlConnection {
         changes: &Changes<'_>,
         sent: &CommitSent,
     ) -> Result<CommitOutcome, DbError> {
-        let script = script(changes);
+        let certification = self.kind.in_cluster.then_some(&self.certification);
+        let script = script(changes, certification);
         let packets = script.packets();
         if packets.iter().any(|packet| packet.text.len() >= LARGEST_PACKET) {
             return Err(DbError::InvariantViolated(format!("a write of more than {LARGEST_PACKET} bytes")));
@@ -197,14 +189,15 @@ impl MysqlConnection {
             if number == packets.len() {
                 sent.mark();
             }
-            self.send(packet).await.map_err(|PacketError { step, error }| match step {
-                Some(Step::Commit) => db_error_at_commit(&error),
+            let done = self.send(packet).await;
+            done.map_err(|PacketError { step, error }| match step {
+                Some(Step::Commit) => db_error_at_commit(&error, self.kind.in_cluster),
                 step => {
                     if matches!(error, mysql_async::Error::Server(_)) {
                         // The server runs nothing behind a statement that failed.
                         sent.recall();
                     }
-                    db_error(&error, step == Some(Step::Raced))
+                    self.db_error(&error, step == Some(Step::Raced))
                 }
             })?;
         }
@@ -215,8 +208,11 @@ impl MysqlConnection {
     }
 }
 
-fn script(changes: &Changes<'_>) -> Script<Step> {
+fn script(changes: &Changes<'_>, certification: Option<&Certification>) -> Script<Step> {
     let mut script = Script::new();
+    if let Some(certification) = certification {
+        certification.begin(&mut script);
+    }
     let rows = events(&mut script, changes.events);
     let rows_of_units = rows_of_units(changes.events, &rows);
     let unit = |text: &mut String, row: &UnitRow<'_>| unit(text, row, &rows_of_units);
@@ -292,6 +288,9 @@ fn script(changes: &Changes<'_>) -> Script<Step> {
         hex(text, &key_body(record));
         text.push(')');
     });
+    if let Some(certification) = certification {
+        certification.end(&mut script, changes);
+    }
     script.add(Step::Commit).push_str("COMMIT");
     script
 }

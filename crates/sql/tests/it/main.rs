@@ -1,5 +1,5 @@
 //! Tests of the SQL stores against real database servers. `shared`, `audit` and `unit_items` run against every dialect, `mysql` has the
-//! tests of MySQL alone, and the others are of PostgreSQL alone.
+//! tests of MySQL alone, `galera` those of a cluster, and the others are of PostgreSQL alone.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -23,4 +23,5 @@ mod servers;
 mod shared;
 mod unit_items;
 
+mod galera;
 mod mysql;

@@ -28,6 +28,8 @@ pub(crate) struct Server {
     /// The port that it listens on, if it does.
     port: Option<u16>,
     settings: Vec<String>,
+    /// The program, and its arguments, that starts the server in a network namespace.
+    launcher: Vec<String>,
     databases: AtomicU32,
 }
 
@@ -54,25 +56,44 @@ impl Server {
     }
 
     fn prepared(port: Option<u16>, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        let server = Self::stopped(port, Vec::new(), prepare);
+        server.run();
+        server.make_user();
+        server
+    }
+
+    /// One with an empty data directory that does not run yet.
+    pub(crate) fn stopped(
+        port: Option<u16>,
+        launcher: Vec<String>,
+        prepare: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Self {
         let directory = TempDir::with_prefix("stockhold-mariadb-").expect("a temporary directory");
         copy(&template(), &directory.path().join("data"));
         let settings = prepare(directory.path());
         let account = Account::for_server();
         account.own_all(directory.path());
         let (process, databases) = (Mutex::new(None), AtomicU32::new(0));
-        let server = Self { process, directory, account, port, settings, databases };
-        server.run();
-        let mut session = Session::open(&server.root());
-        // With rights to the tests' databases and to nothing of the server's.
+        Self { process, directory, account, port, settings, launcher, databases }
+    }
+
+    /// Makes the user that stores come as, with rights to the databases of the tests and to nothing of the server's.
+    pub(crate) fn make_user(&self) {
+        let mut session = Session::open(&self.root());
         session.run(&format!("CREATE USER '{USER}'@'%'; GRANT ALL ON `test%`.* TO '{USER}'@'%'"));
-        server
     }
 
     /// Starts it, or starts it again.
     pub(crate) fn run(&self) {
+        self.run_with(&[]);
+        self.wait_until_ready();
+    }
+
+    /// Starts it with further settings, and does not wait for it.
+    pub(crate) fn run_with(&self, settings: &[String]) {
         let at = |name: &str| self.directory.path().join(name).display().to_string();
         let log = std::fs::File::create(at("log")).expect("a log file");
-        let mut command = self.account.command(&program("mariadbd"));
+        let mut command = self.account.command(&self.launcher, &program("mariadbd"));
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
@@ -84,10 +105,9 @@ impl Server {
             Some(port) => command.arg("--bind-address=127.0.0.1").arg(format!("--port={port}")),
             None => command.arg("--skip-networking"),
         };
-        let child =
-            command.args(&self.settings).stdout(Stdio::null()).stderr(log).spawn().expect("mariadbd starts");
+        command.args(&self.settings).args(settings).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().expect("mariadbd starts");
         *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
-        self.wait_until_ready();
     }
 
     /// Kills it, as a crash of the server does: what was not committed is gone.
@@ -99,7 +119,7 @@ impl Server {
         let _ = process.wait();
     }
 
-    fn wait_until_ready(&self) {
+    pub(crate) fn wait_until_ready(&self) {
         let runtime = runtime();
         let started = std::time::Instant::now();
         while let Err(error) = runtime.block_on(Conn::new(opts(&self.root()))) {
@@ -341,12 +361,23 @@ impl Account {
         }
     }
 
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir("/").stdin(Stdio::null());
+    /// A command of this user. A launcher runs as who runs the tests, and changes the user behind it.
+    fn command(&self, launcher: &[String], program: &Path) -> Command {
+        let Some((first, rest)) = launcher.split_first() else {
+            let mut command = Command::new(program);
+            command.current_dir("/").stdin(Stdio::null());
+            if let Some((user, group)) = self.0 {
+                command.uid(user).gid(group);
+            }
+            return command;
+        };
+        let mut command = Command::new(first);
+        command.current_dir("/").stdin(Stdio::null()).args(rest);
         if let Some((user, group)) = self.0 {
-            command.uid(user).gid(group);
+            let ids = [format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()];
+            command.arg("setpriv").args(ids);
         }
+        command.arg(program);
         command
     }
 }
@@ -371,7 +402,7 @@ fn template() -> PathBuf {
     account.own_all(directory.path());
     let data = directory.path().join("data");
     let made = account
-        .command(&program("mariadb-install-db"))
+        .command(&[], &program("mariadb-install-db"))
         .args([
             "--no-defaults",
             "--auth-root-authentication-method=normal",

@@ -5,4 +5,4 @@ mod attempt;
 mod retry;
 
 pub(crate) use attempt::commit;
-pub(crate) use retry::{AttemptCounts, BatchResult, run_batch};
+pub(crate) use retry::{AttemptCounts, BatchResult, jitter, run_batch};

@@ -41,7 +41,7 @@ impl Bench {
     }
 
     /// A store's options: its clock in the test's hands, its sweeper off, few connections.
-    pub(super) fn options() -> Options {
+    pub(crate) fn options() -> Options {
         Options {
             clock: Some("SELECT micros FROM test_clock".to_owned()),
             connections: 3,
@@ -88,42 +88,47 @@ impl Bench {
         self.session.wait_until("sessions wait for locks", |session| session.locked_out(false) >= sessions);
     }
 
-    /// Every figure of every item against the rows that it sums up.
+    /// Rows that contradict each other.
     pub(super) fn audit(&mut self) {
-        let wrong = self.session.rows(
-            "SELECT i.sku, held, active, COALESCE(units, 0), COALESCE(holds, 0) FROM stockhold_items i LEFT JOIN (
-                 SELECT location, sku, SUM(quantity) AS units, COUNT(*) AS holds
-                 FROM stockhold_active_lines GROUP BY location, sku
-             ) AS queued ON queued.location = i.location AND queued.sku = i.sku
-             WHERE mode = 0 AND (held <> COALESCE(units, 0) OR active <> COALESCE(holds, 0))",
-        );
-        assert!(wrong.is_empty(), "{wrong:?}");
-        let wrong = self.session.rows(
-            "SELECT 'held', l.sku, l.id FROM stockhold_active_lines l JOIN stockhold_items i USING (location, sku)
-             WHERE i.mode = 1 AND quantity <> (SELECT COUNT(*) FROM stockhold_units u
-                 WHERE u.location = l.location AND u.sku = l.sku AND u.status = 1 AND u.reservation = l.id)
-             UNION ALL SELECT 'of nobody', u.sku, u.id FROM stockhold_units u WHERE status = 1 AND NOT EXISTS (
-                 SELECT 1 FROM stockhold_active_lines l
-                 WHERE l.location = u.location AND l.sku = u.sku AND l.id = u.reservation)
-             UNION ALL SELECT 'sold', u.sku, u.id FROM stockhold_units u WHERE status IN (2, 3) AND NOT EXISTS (
-                 SELECT 1 FROM stockhold_unit_sales s WHERE s.location = u.location AND s.sku = u.sku
-                     AND s.unit_id = u.id AND s.reservation = u.reservation AND is_open)
-             UNION ALL SELECT 'not sold', s.sku, s.unit_id FROM stockhold_unit_sales s WHERE is_open AND NOT EXISTS (
-                 SELECT 1 FROM stockhold_units u WHERE s.location = u.location AND s.sku = u.sku
-                     AND s.unit_id = u.id AND s.reservation = u.reservation AND u.status IN (2, 3))",
-        );
-        assert!(wrong.is_empty(), "{wrong:?}");
-        let strays = self.session.text(
-            "SELECT COUNT(*) FROM stockhold_active_lines l
-             LEFT JOIN stockhold_holds h ON h.id = l.id AND h.expires_at = l.expires_at AND h.status = 0
-             WHERE h.id IS NULL",
-        );
-        assert_eq!(strays, "0", "lines of no active reservation");
-        let led = self.session.text(
-            "SELECT COUNT(*) FROM (SELECT id FROM stockhold_active_lines GROUP BY id HAVING COUNT(due) <> 1) AS led",
-        );
-        assert_eq!(led, "0", "each reservation is in the sweeper's queue once");
+        audit(&mut self.session);
     }
+}
+
+/// Every figure of every item against the rows that it sums up.
+pub(crate) fn audit(session: &mut Session) {
+    let wrong = session.rows(
+        "SELECT i.sku, held, active, COALESCE(units, 0), COALESCE(holds, 0) FROM stockhold_items i LEFT JOIN (
+             SELECT location, sku, SUM(quantity) AS units, COUNT(*) AS holds
+             FROM stockhold_active_lines GROUP BY location, sku
+         ) AS queued ON queued.location = i.location AND queued.sku = i.sku
+         WHERE mode = 0 AND (held <> COALESCE(units, 0) OR active <> COALESCE(holds, 0))",
+    );
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let wrong = session.rows(
+        "SELECT 'held', l.sku, l.id FROM stockhold_active_lines l JOIN stockhold_items i USING (location, sku)
+         WHERE i.mode = 1 AND quantity <> (SELECT COUNT(*) FROM stockhold_units u
+             WHERE u.location = l.location AND u.sku = l.sku AND u.status = 1 AND u.reservation = l.id)
+         UNION ALL SELECT 'of nobody', u.sku, u.id FROM stockhold_units u WHERE status = 1 AND NOT EXISTS (
+             SELECT 1 FROM stockhold_active_lines l
+             WHERE l.location = u.location AND l.sku = u.sku AND l.id = u.reservation)
+         UNION ALL SELECT 'sold', u.sku, u.id FROM stockhold_units u WHERE status IN (2, 3) AND NOT EXISTS (
+             SELECT 1 FROM stockhold_unit_sales s WHERE s.location = u.location AND s.sku = u.sku
+                 AND s.unit_id = u.id AND s.reservation = u.reservation AND is_open)
+         UNION ALL SELECT 'not sold', s.sku, s.unit_id FROM stockhold_unit_sales s WHERE is_open AND NOT EXISTS (
+             SELECT 1 FROM stockhold_units u WHERE s.location = u.location AND s.sku = u.sku
+                 AND s.unit_id = u.id AND s.reservation = u.reservation AND u.status IN (2, 3))",
+    );
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let strays = session.text(
+        "SELECT COUNT(*) FROM stockhold_active_lines l
+         LEFT JOIN stockhold_holds h ON h.id = l.id AND h.expires_at = l.expires_at AND h.status = 0
+         WHERE h.id IS NULL",
+    );
+    assert_eq!(strays, "0", "lines of no active reservation");
+    let led = session.text(
+        "SELECT COUNT(*) FROM (SELECT id FROM stockhold_active_lines GROUP BY id HAVING COUNT(due) <> 1) AS led",
+    );
+    assert_eq!(led, "0", "each reservation is in the sweeper's queue once");
 }
 
 impl Shop for Bench {

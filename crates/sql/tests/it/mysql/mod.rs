@@ -1,10 +1,10 @@
 //! Tests of the MySQL store against a real MariaDB of their own.
 
 #[path = "../../support/mysql.rs"]
-mod support;
+pub(crate) mod support;
 
-mod bench;
-mod wire;
+pub(crate) mod bench;
+pub(crate) mod wire;
 
 mod claims;
 mod cuts;

@@ -12,7 +12,7 @@ const MORE_RESULTS: u16 = 8;
 
 /// Each packet says by itself what it is.
 #[derive(Default)]
-pub(super) struct MysqlWire;
+pub(crate) struct MysqlWire;
 
 /// A packet with its header.
 fn packet(mut from: impl Read) -> std::io::Result<Vec<u8>> {
@@ -47,7 +47,8 @@ impl Wire for MysqlWire {
         let is_query = request[3] == 0 && request.get(4) == Some(&QUERY);
         let text = if is_query { String::from_utf8_lossy(&request[5..]) } else { "".into() };
         let begins = text.starts_with("START TRANSACTION") && text.contains("stockhold_pauses");
-        let commits = text.starts_with("INSERT INTO stockhold_events") && text.ends_with("COMMIT");
+        // One compound statement.
+        let commits = text.starts_with("BEGIN NOT ATOMIC") && text.contains("INSERT INTO stockhold_events");
         let moment = match (begins, commits) {
             (true, _) => Moment::Begin,
             (_, true) => Moment::Commit,
