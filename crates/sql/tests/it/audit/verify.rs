@@ -103,7 +103,11 @@ const DRIFTS: [(&str, &[&str], &str); 39] = [
         &["archived_counters"],
         "its reservations have",
     ),
-    ("UPDATE {t}archived SET position = 2, at = 0", &["archived"], "which is not there"),
+    (
+        "UPDATE {t}archived SET position = 2, at = 0, file_position = 2, file_hash = ''",
+        &["archived"],
+        "which is not there",
+    ),
 ];
 
 pub(crate) fn every_kind_of_drift_is_found<S: Shop>(shop: &mut S) {
