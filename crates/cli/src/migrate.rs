@@ -15,7 +15,8 @@ pub(super) struct MigrateArgs {
     #[arg(long)]
     distribute: bool,
     /// Number of shards; about four for each worker
-    #[arg(long, value_name = "N", requires = "distribute", default_value_t = 8)]
+    #[arg(long, value_name = "N", requires = "distribute", default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(stockhold_domain::BUCKETS)))]
     shards: u32,
     /// As JSON
     #[arg(long)]

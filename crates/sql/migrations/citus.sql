@@ -27,6 +27,9 @@ ALTER TABLE stockhold.sequencer ADD COLUMN serial bigint NOT NULL DEFAULT 0;
 UPDATE stockhold.sequencer SET position = greatest(position, (SELECT coalesce(max(last_position), 0) FROM stockhold.feed)),
     serial = (SELECT coalesce(max(serial), 0) FROM stockhold.feed);
 
+-- A key is in the bucket of what it was used for, and another request that uses it again does not know which.
+ALTER TABLE stockhold.keys DROP CONSTRAINT keys_pkey, ADD CONSTRAINT keys_pkey PRIMARY KEY (hash, bucket);
+
 -- Rows with the same bucket are on the same worker, in all tables.
 SELECT create_distributed_table('stockhold.items', 'bucket', shard_count => $SHARDS, colocate_with => 'none');
 SELECT create_distributed_table('stockhold.' || name, 'bucket', colocate_with => 'stockhold.items')

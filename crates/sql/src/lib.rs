@@ -135,7 +135,7 @@ pub fn verify(
     mut progress: impl FnMut(VerifyProgress) + Send,
 ) -> Result<VerifyReport, AuditError> {
     with_audit_session!(url, options, |runtime, session| {
-        Ok(runtime.block_on(verify_all(session, &mut progress))?)
+        runtime.block_on(verify_all(session, &mut progress))
     })
 }
 

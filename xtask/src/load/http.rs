@@ -216,9 +216,15 @@ pub(crate) struct Baskets {
 
 impl Baskets {
     pub(crate) fn new(family: &str, lines: usize, ttl_seconds: u64, rng: Rng) -> Self {
+        let skus: Vec<String> = (0..lines).map(|number| sku(family, number)).collect();
+        Self::of(&skus, ttl_seconds, rng)
+    }
+
+    /// Of these SKUs.
+    pub(crate) fn of(skus: &[String], ttl_seconds: u64, rng: Rng) -> Self {
         let blank = uuid(0, 0);
-        let line = |number| format!(r#"{{"sku":"{}","quantity":1}}"#, sku(family, number));
-        let lines = (0..lines).map(line).collect::<Vec<_>>().join(",");
+        let line = |sku: &String| format!(r#"{{"sku":"{sku}","quantity":1}}"#);
+        let lines = skus.iter().map(line).collect::<Vec<_>>().join(",");
         let body = format!(r#"{{"owner_id":"{blank}","ttl_seconds":{ttl_seconds},"lines":[{lines}]}}"#);
         let request = Request {
             method: "POST",

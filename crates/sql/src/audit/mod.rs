@@ -4,7 +4,7 @@
 //! # What a dialect has to keep to
 //!
 //! 1. [`AuditSession::begin_snapshot`] begins a transaction in which everything is read as one moment shows it, until
-//!    [`Session::roll_back`]. What [`AuditSession`] reads outside of one is what is committed.
+//!    [`AuditSession::end_snapshot`]. What [`AuditSession`] reads outside of one is what is committed.
 //! 2. Rows are returned as they are stored. They are decoded here, so that a row that can't be decoded is a finding and not an error.
 //! 3. [`AuditSession::begin_archive_deletion`] begins a transaction and locks what only archives lock; [`Session::lock`] goes on within it, as
 //!    after [`Session::lock_skip_locked`]. [`AuditSession::delete_archived`] writes and commits, and holds the numbers of rows against what it was given:
@@ -37,6 +37,11 @@ pub(crate) use verify::{verify_all, verify_from_archive};
 pub(crate) trait AuditSession: Session {
     /// Begins to see one moment.
     fn begin_snapshot(&mut self) -> impl Future<Output = Result<(), DbError>> + Send;
+
+    /// Ends to see it. Refused if not all of what was read was of that moment.
+    fn end_snapshot(&mut self) -> impl Future<Output = Result<(), AuditError>> + Send {
+        async move { Ok(self.roll_back().await?) }
+    }
 
     /// Where the books begin.
     fn opening(&mut self) -> impl Future<Output = Result<ArchiveBoundary, DbError>> + Send;

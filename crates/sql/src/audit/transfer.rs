@@ -239,7 +239,7 @@ pub(crate) async fn send<S: AuditSession>(
         let more = customers.len() == CUSTOMERS_AT_ONCE;
         after = customers.last().map(|row| row.id.clone());
         if sink.send(Ok(ExportChunk { customers, ..ExportChunk::default() })).await.is_err() || !more {
-            return Ok(session.roll_back().await?);
+            return session.end_snapshot().await;
         }
     }
 }

@@ -10,7 +10,7 @@ mod units;
 
 use super::ledger::Ledger;
 use super::records;
-use super::{ArchiveBoundary, AuditSession, BatchRow, HoldRow, MovedHistories, QueuedLine};
+use super::{ArchiveBoundary, AuditError, AuditSession, BatchRow, HoldRow, MovedHistories, QueuedLine};
 use crate::engine::{DbError, events_from, first_sku, further_skus, hold_from, serials_from};
 pub(crate) use archive::verify_from_archive;
 use limits::CountedUnits;
@@ -68,7 +68,7 @@ pub enum VerifyProgress {
 pub(crate) async fn verify_all<S: AuditSession>(
     session: &mut S,
     progress: &mut (dyn FnMut(VerifyProgress) + Send),
-) -> Result<VerifyReport, DbError> {
+) -> Result<VerifyReport, AuditError> {
     let mut verifier = Verifier::begin(session).await?;
     verifier.balances().await?;
     verifier.finish(progress).await
@@ -131,7 +131,7 @@ impl<'a, S: AuditSession> Verifier<'a, S> {
     async fn finish(
         mut self,
         progress: &mut (dyn FnMut(VerifyProgress) + Send),
-    ) -> Result<VerifyReport, DbError> {
+    ) -> Result<VerifyReport, AuditError> {
         self.events(progress).await?;
         self.items().await?;
         self.limits().await?;
@@ -144,7 +144,7 @@ impl<'a, S: AuditSession> Verifier<'a, S> {
         self.payments().await?;
         self.records().await?;
         self.keys(progress).await?;
-        self.session.roll_back().await?;
+        self.session.end_snapshot().await?;
         Ok(self.verdict)
     }
 

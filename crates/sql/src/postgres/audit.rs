@@ -1,17 +1,17 @@
 //! The books, as PostgreSQL keeps them. Nothing here is on anybody's hot path, so statements are not prepared ahead.
 
-use super::citus::{Layout, WRITE_LOCALLY};
+use super::citus::{Layout, UNDER_WAY, WRITE_LOCALLY};
 use super::connect::PostgresConnection;
 use super::limits::{self, CountedHoldRows, CounterArrays};
 use super::params::Params;
 use super::rows::{self, HoldArrays, ItemArrays, ItemKeys, column, stored, uuid};
 use crate::audit::{
-    ArchiveBoundary, ArchiveDeletion, ArchiveLease, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow,
-    LimitRow, MovedHistories, QueuedLine, marked_file,
+    ArchiveBoundary, ArchiveDeletion, ArchiveLease, AuditError, AuditSession, BatchRow, HoldRow, ItemBalance,
+    KeyRow, LimitRow, MovedHistories, QueuedLine, marked_file,
 };
 use crate::engine::{
-    CountedHoldRow, DbError, Deadline, event_bucket, item_body, item_from, key_bucket, pool_units_body,
-    pool_units_from, subject_column,
+    CountedHoldRow, DbError, Deadline, Session, event_bucket, item_body, item_from, key_bucket,
+    pool_units_body, pool_units_from, subject_column,
 };
 use std::collections::BTreeSet;
 use stockhold_domain::{
@@ -48,7 +48,20 @@ fn are_exactly(count: usize, done: u64, what: &str) -> Result<(), DbError> {
 
 impl AuditSession for PostgresConnection {
     async fn begin_snapshot(&mut self) -> Result<(), DbError> {
-        Ok(self.client.batch_execute(BEGIN).await?)
+        let Some(mut cluster) = self.cluster_snapshot.take() else {
+            return Ok(self.client.batch_execute(BEGIN).await?);
+        };
+        let begun = self.begin_cluster_snapshot(&mut cluster).await;
+        self.cluster_snapshot = Some(cluster);
+        begun
+    }
+
+    async fn end_snapshot(&mut self) -> Result<(), AuditError> {
+        self.roll_back().await?;
+        let Some(mut cluster) = self.cluster_snapshot.take() else { return Ok(()) };
+        let ended = self.end_cluster_snapshot(&mut cluster).await;
+        self.cluster_snapshot = Some(cluster);
+        ended
     }
 
     async fn opening(&mut self) -> Result<ArchiveBoundary, DbError> {
@@ -236,9 +249,16 @@ impl AuditSession for PostgresConnection {
     async fn key_rows(&mut self, after: Option<KeyHash>, limit: usize) -> Result<Vec<KeyRow>, DbError> {
         let (bucket, hash) =
             after.map_or((-1, Vec::new()), |key| (column(key_bucket(key)), key.0.to_be_bytes().to_vec()));
-        let text = "SELECT hash, used_at, body FROM stockhold.keys WHERE (bucket, hash) > ($1, $2)
-             ORDER BY bucket, hash LIMIT $3";
-        let found = self.rows_of(text, vec![&bucket, &hash, &rows::rows(limit)]).await?;
+        let limit = rows::rows(limit);
+        let found = if self.layout == Layout::Citus {
+            let text =
+                "SELECT hash, used_at, body FROM stockhold.keys WHERE hash > $1 ORDER BY hash LIMIT $2";
+            self.rows_of(text, vec![&hash, &limit]).await?
+        } else {
+            let text = "SELECT hash, used_at, body FROM stockhold.keys WHERE (bucket, hash) > ($1, $2)
+                 ORDER BY bucket, hash LIMIT $3";
+            self.rows_of(text, vec![&bucket, &hash, &limit]).await?
+        };
         let key = |row: &Row| {
             let hash: &[u8] = row.try_get("hash")?;
             let hash = <[u8; 16]>::try_from(hash)
@@ -336,6 +356,7 @@ impl AuditSession for PostgresConnection {
         self.client.batch_execute(BEGIN_ARCHIVE_DELETION).await?;
         self.begun = true;
         if self.layout == Layout::Citus {
+            self.client.batch_execute(UNDER_WAY).await?;
             self.client.batch_execute(WRITE_LOCALLY).await?;
         }
         opening(&self.only(&format!("{OPENING} FOR UPDATE")).await?)

@@ -2,7 +2,7 @@
 //!
 //! A connection whose state is in doubt is dropped, never reused: a transaction may be open on it.
 
-use super::citus::{self, Layout};
+use super::citus::{self, ClusterSnapshot, Layout};
 use super::errors::open_error;
 use super::migrate;
 use super::statements::{CLOCK, Statements};
@@ -149,6 +149,8 @@ pub(crate) struct PostgresConnection {
     pub(super) layout: Layout,
     /// What a batch sets at the workers. Empty on one server.
     pub(super) settings_of_batch: String,
+    /// For an audit of a Citus cluster.
+    pub(super) cluster_snapshot: Option<ClusterSnapshot>,
 }
 
 impl PostgresConnection {
@@ -188,7 +190,16 @@ impl PostgresConnection {
             Layout::Citus => citus::settings_of_batch(millis(options.lock_timeout.unwrap_or(LOCK_TIMEOUT))),
         };
         let limits = Arc::clone(&target.limits);
-        Ok(Self { client, statements, driver, limits, begun: false, layout, settings_of_batch })
+        Ok(Self {
+            client,
+            statements,
+            driver,
+            limits,
+            begun: false,
+            layout,
+            settings_of_batch,
+            cluster_snapshot: None,
+        })
     }
 
     /// Opens one that reads the books of a schema that is there, and makes none.
@@ -196,7 +207,13 @@ impl PostgresConnection {
         let (client, driver) = target.connect().await?;
         let has_citus = ready(&client, options).await?;
         migrate::expect(&client).await?;
-        Self::prepared(target, options, client, driver, has_citus).await
+        let mut session = Self::prepared(target, options, client, driver, has_citus).await?;
+        if session.layout == Layout::Citus {
+            let (barrier, driver) = target.connect().await?;
+            ready(&barrier, options).await?;
+            session.cluster_snapshot = Some(ClusterSnapshot::new(barrier, driver));
+        }
+        Ok(session)
     }
 
     /// Opens one to a standby that is read, all of it within the deadlines.

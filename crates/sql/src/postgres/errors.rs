@@ -34,6 +34,15 @@ fn names_shard(message: &str) -> bool {
     without_shard(name) != name
 }
 
+/// Whether a shard was split, or moved and dropped, after the statement was planned.
+fn lost_shard(code: &SqlState, message: &str) -> bool {
+    match *code {
+        SqlState::UNDEFINED_TABLE => names_shard(message),
+        SqlState::INTERNAL_ERROR => message.starts_with("could not find valid entry for shard"),
+        _ => false,
+    }
+}
+
 /// The name of a constraint without the number of its shard, which Citus adds.
 fn without_shard(constraint: &str) -> &str {
     match constraint.rsplit_once('_') {
@@ -65,8 +74,7 @@ impl From<Error> for DbError {
             let raced = RACED_FOR.contains(&without_shard(constraint));
             return if raced { Self::Conflict(text) } else { Self::InvariantViolated(text) };
         }
-        // The shard was split, or moved and dropped, after the statement was planned.
-        if *code == SqlState::UNDEFINED_TABLE && names_shard(&text) {
+        if lost_shard(code, &text) {
             return Self::Deadlock(text);
         }
         // Citus hides some errors of its workers behind a code of its own. What they say is that a worker is gone.
@@ -149,6 +157,8 @@ mod tests {
         assert_eq!(without_shard("keys_"), "keys_");
         assert!(names_shard("relation \"stockhold.items_102009\" does not exist (42P01)"));
         assert!(!names_shard("relation \"stockhold.items\" does not exist (42P01)"));
+        let said = "could not find valid entry for shard 102384 (XX000)";
+        assert!(lost_shard(&SqlState::INTERNAL_ERROR, said) && !lost_shard(&SqlState::SYNTAX_ERROR, said));
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl PostgresConnection {
                 self.any_due(lock_set.any_due.unwrap_or(0)),
                 self.any_release(lock_set.any_release.unwrap_or(0)),
                 self.read_units(&lock_set.units),
-                self.query(&s.read_keys, keys.hashes.len(), keys.params()),
+                self.query(&s.read_keys, keys.hashes.len(), keys.params(self.layout)),
             )?;
             let mut limits_version = None;
             let mut locations = BTreeSet::new();

@@ -1,6 +1,7 @@
 //! How rows become values and values become arrays. A row that makes no sense is damage, said aloud and never guessed
 //! around.
 
+use super::citus::Layout;
 use super::params::Params;
 use crate::engine::{DbError, Deadline, Release, attributes_from, key_bucket, pools_from, settings_from};
 use std::collections::BTreeSet;
@@ -124,8 +125,12 @@ impl KeyArrays {
         }
     }
 
-    pub(super) fn params(&self) -> Params<'_> {
-        vec![&self.buckets, &self.hashes]
+    /// On Citus, a key may be in any bucket.
+    pub(super) fn params(&self, layout: Layout) -> Params<'_> {
+        match layout {
+            Layout::OneServer => vec![&self.buckets, &self.hashes],
+            Layout::Citus => vec![&self.hashes],
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl PostgresConnection {
         let full = HoldArrays::new(&changes.full_histories.iter().copied().collect());
         let (gone, come) = (LineRows::new(&changes.gone), LineRows::new(&changes.come));
         let resized = LineRows::new(&changes.resized);
-        let keys = KeyRows::new(&changes.keys);
+        let keys = KeyRows::new(&changes.keys, self.layout);
         let (new_records, changed_records) =
             (RecordRows::new(&changes.new_records)?, RecordRows::new(&changes.changed_records)?);
         let settled = changes.due_payments.iter().filter(|(_, due)| due.is_none());
@@ -401,12 +401,18 @@ struct KeyRows {
 }
 
 impl KeyRows {
-    fn new(records: &[&KeyRecord]) -> Self {
+    fn new(records: &[&KeyRecord], layout: Layout) -> Self {
+        let bucket = |record: &KeyRecord| match layout {
+            Layout::OneServer => key_bucket(record.hash),
+            Layout::Citus => citus::key_bucket(record),
+        };
+        let mut records: Vec<_> = records.iter().map(|record| (bucket(record), *record)).collect();
+        records.sort_by_key(|(bucket, record)| (*bucket, record.hash));
         Self {
-            buckets: records.iter().map(|record| column(key_bucket(record.hash))).collect(),
-            hashes: records.iter().map(|record| record.hash.0.to_be_bytes().to_vec()).collect(),
-            used_at: records.iter().map(|record| record.at.micros()).collect(),
-            bodies: records.iter().map(|record| key_body(record)).collect(),
+            buckets: records.iter().map(|(bucket, _)| column(*bucket)).collect(),
+            hashes: records.iter().map(|(_, record)| record.hash.0.to_be_bytes().to_vec()).collect(),
+            used_at: records.iter().map(|(_, record)| record.at.micros()).collect(),
+            bodies: records.iter().map(|(_, record)| key_body(record)).collect(),
         }
     }
 

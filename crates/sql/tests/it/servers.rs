@@ -4,6 +4,7 @@ use crate::addresses::refused;
 use crate::fixture::{Bench, item, run, stock, wait_until};
 use crate::support::{Server, Session};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use stockhold_domain::Outcome;
 use stockhold_sql::postgres;
@@ -88,7 +89,19 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     assert!(matches!(run(&store, reserve), Ok(Outcome::Done(_))));
 }
 
-/// A server that asks for a password and speaks TLS, by a certificate for `localhost`; and the file of who signed it.
+/// A server that asks for a password and speaks TLS.
+fn speaking_tls(certificate: &str, key: &str) -> Arc<Server> {
+    let prepare = |data: &Path| {
+        std::fs::write(data.join("server.crt"), certificate).unwrap();
+        std::fs::write(data.join("server.key"), key).unwrap();
+        let secret = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(data.join("server.key"), secret).unwrap();
+        "ssl = on\n".to_owned()
+    };
+    Arc::new(Server::listening(crate::support::ports::free_port(), prepare))
+}
+
+/// One with a certificate for `localhost`; and the file of who signed it.
 fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
     let issuer_key = rcgen::KeyPair::generate().unwrap();
     let mut issuer = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -97,14 +110,7 @@ fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = certificate.signed_by(&key, &rcgen::Issuer::new(issuer, &issuer_key)).unwrap();
-    let prepare = |data: &Path| {
-        std::fs::write(data.join("server.crt"), certificate.pem()).unwrap();
-        std::fs::write(data.join("server.key"), key.serialize_pem()).unwrap();
-        let secret = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(data.join("server.key"), secret).unwrap();
-        "ssl = on\n".to_owned()
-    };
-    let server = Arc::new(Server::listening(crate::support::ports::free_port(), prepare));
+    let server = speaking_tls(&certificate.pem(), &key.serialize_pem());
     let directory = tempfile::TempDir::new().unwrap();
     std::fs::write(directory.path().join("root.crt"), issuer_certificate.pem()).unwrap();
     (server, directory)
@@ -151,4 +157,41 @@ fn passwords_and_certificates_are_checked_as_the_address_says() {
         assert!(!error.to_string().contains(PASSWORD), "{error}");
         assert!(error.to_string().contains("certificate"), "{rest}: {error}");
     }
+}
+
+#[test]
+fn a_certificate_of_version_1_is_taken_where_none_is_checked() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let openssl = |arguments: &[&str]| {
+        let made = Command::new("openssl").args(arguments).current_dir(directory.path()).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8_lossy(&made.stdout).into_owned()
+    };
+    let request = [
+        "-new",
+        "-nodes",
+        "-newkey",
+        "rsa:2048",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        "key",
+        "-out",
+        "request",
+    ];
+    openssl(&[&["req"][..], &request].concat());
+    openssl(&["x509", "-req", "-in", "request", "-signkey", "key", "-out", "certificate"]);
+    assert!(openssl(&["x509", "-in", "certificate", "-noout", "-text"]).contains("Version: 1 "));
+    let file = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    let server = speaking_tls(&file("certificate"), &file("key"));
+    let database = server.database();
+    Session::open(&database.url).run(&format!("ALTER ROLE stockhold PASSWORD '{PASSWORD}'"));
+    let address = format!("postgres://stockhold:{PASSWORD}@localhost:{}/{}", server.port(), database.name());
+    for rest in ["", "?sslmode=require"] {
+        drop(
+            postgres::open(&format!("{address}{rest}"), Options::default()).expect("any certificate will do"),
+        );
+    }
+    let error = postgres::open(&format!("{address}?sslmode=verify-full"), Options::default()).err();
+    assert!(error.is_some_and(|error| error.to_string().contains("certificate")));
 }

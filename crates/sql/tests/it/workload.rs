@@ -184,27 +184,7 @@ fn call(
     let mut random = Random::new(seed);
     let mut told = Vec::new();
     for round in 0..rounds {
-        let mut commands = Vec::new();
-        for n in 0..=random.below(4) {
-            let known = holds.lock().unwrap();
-            let id = (!known.is_empty()).then(|| known[index(&mut random, known.len())]);
-            drop(known);
-            let command = match (random.below(9), id) {
-                (0, Some(id)) => maker::confirm(id),
-                (1, Some(id)) => maker::release(id),
-                (2, Some(id)) => maker::extend(id, 2),
-                (3, Some(id)) => maker::return_all(id),
-                (4, _) => maker::adjust(&items[index(&mut random, items.len())], 1),
-                _ => {
-                    let first = index(&mut random, items.len());
-                    let wants: Vec<_> = (0..=index(&mut random, 3))
-                        .map(|n| (&items[(first + n) % items.len()], 1 + random.below(3)))
-                        .collect();
-                    maker::reserve_for(1, &wants)
-                }
-            };
-            commands.push(maker.keyed(&format!("{seed}-{round}-{n}"), command));
-        }
+        let commands = some_commands(maker, &mut random, &format!("{seed}-{round}"), items, holds);
         for outcome in Desk::new().send(store, commands).outcomes() {
             assert!(outcome.is_ok(), "{outcome:?}");
             if let Some(hold) = reservation(&outcome) {
@@ -214,6 +194,38 @@ fn call(
         }
     }
     told
+}
+
+/// What a caller sends at once: up to four commands, each with a key that begins with `key`.
+pub(crate) fn some_commands(
+    maker: &mut Maker,
+    random: &mut Random,
+    key: &str,
+    items: &[ItemKey],
+    holds: &Mutex<Vec<ReservationId>>,
+) -> Vec<Envelope> {
+    let mut commands = Vec::new();
+    for n in 0..=random.below(4) {
+        let known = holds.lock().unwrap();
+        let id = (!known.is_empty()).then(|| known[index(random, known.len())]);
+        drop(known);
+        let command = match (random.below(9), id) {
+            (0, Some(id)) => maker::confirm(id),
+            (1, Some(id)) => maker::release(id),
+            (2, Some(id)) => maker::extend(id, 2),
+            (3, Some(id)) => maker::return_all(id),
+            (4, _) => maker::adjust(&items[index(random, items.len())], 1),
+            _ => {
+                let first = index(random, items.len());
+                let wants: Vec<_> = (0..=index(random, 3))
+                    .map(|n| (&items[(first + n) % items.len()], 1 + random.below(3)))
+                    .collect();
+                maker::reserve_for(1, &wants)
+            }
+        };
+        commands.push(maker.keyed(&format!("{key}-{n}"), command));
+    }
+    commands
 }
 
 fn index(random: &mut Random, len: usize) -> usize {

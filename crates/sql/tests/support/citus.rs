@@ -15,6 +15,9 @@ const VARIABLE: &str = "STOCKHOLD_TEST_CITUS";
 /// Shards of the clusters of tests.
 pub(crate) const SHARDS: u32 = 8;
 
+/// Anybody may come in, without a password.
+pub(crate) const TRUST_ALL: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
+
 /// A running cluster.
 pub(crate) struct Cluster {
     /// The coordinator first.
@@ -32,13 +35,13 @@ impl Cluster {
         if let Some(running) = shared.upgrade() {
             return Some(running);
         }
-        let cluster = Arc::new(Self::start(false)?);
+        let cluster = Arc::new(Self::start(false, TRUST_ALL)?);
         *shared = Arc::downgrade(&cluster);
         Some(cluster)
     }
 
-    /// One of its own, for a test that kills nodes.
-    pub(crate) fn start(syncs: bool) -> Option<Self> {
+    /// One of its own, for a test that kills nodes or needs other rules of who may come in (`hba`).
+    pub(crate) fn start(syncs: bool, hba: &str) -> Option<Self> {
         let binaries = binaries_with_citus()?;
         let nodes = [(); 3].map(|()| {
             let mut node = Server::prepare(Some(ports::free_port()), syncs, binaries.clone());
@@ -52,7 +55,6 @@ impl Cluster {
                 "max_worker_processes=100",
             ];
             let data = node.directory.path().join("data");
-            let hba = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
             std::fs::write(data.join("pg_hba.conf"), hba).expect("the file of who may come in");
             node.account.own_all(&data);
             node.run();

@@ -5,8 +5,9 @@
 //! rivals as for the store: nothing is pinned. A rival's request does what ours does: stock, reservation and key in one durable
 //! transaction; it has no HTTP and no JSON to pay for, and no due holds to look for. All rounds grow the same tables.
 //!
-//! With `--halls` it is items whose units have ids.
+//! With `--halls` it is items whose units have ids. With `--citus` it is a Citus cluster beside the same PostgreSQL alone.
 
+mod citus;
 mod halls;
 mod mariadb;
 mod postgres;
@@ -32,6 +33,8 @@ use store::Store;
 const CONNECTIONS: usize = 64;
 /// Connections that rivals are tried with: each is one caller.
 const RIVAL_CONNECTIONS: [usize; 3] = [1, 8, 32];
+/// SKUs of the cold family.
+const FILLED_ITEMS: usize = 100;
 /// How long everything runs before it is measured.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// A lock that is waited for longer than this is a long wait.
@@ -46,6 +49,10 @@ pub(crate) struct Options {
     /// stock), at a steady rate, and 1,000 buyers of two units
     #[arg(long)]
     halls: bool,
+    /// A Citus cluster of a coordinator and two workers beside the same PostgreSQL alone. STOCKHOLD_TEST_CITUS names the directory of
+    /// the programs of a PostgreSQL that has Citus
+    #[arg(long, conflicts_with_all = ["halls", "only"])]
+    citus: bool,
     /// Only this one; embedded is for halls
     #[arg(long, value_parser = ["postgresql", "mariadb", "embedded"])]
     only: Option<String>,
@@ -127,6 +134,9 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     raise_open_files()?;
     println!("{}\n{}", provenance()?, describe(folder.path())?.join("\n"));
     let lab = Lab { binary: &binary, folder: folder.path(), options };
+    if options.citus {
+        return citus::run(&lab);
+    }
     if options.halls && wanted("embedded") {
         lab.embedded()?;
     }
@@ -175,7 +185,7 @@ impl Lab<'_> {
         println!("\n{name}: {closed} closed reservations beforehand");
         let store = Store { binary: self.binary, data: self.folder.join(data), url };
         let server = store.serve(None)?;
-        fill(&server, Contents::default(), Contents { items: 100, active: 0, keys: 0, closed })?;
+        fill(&server, Contents::default(), Contents { items: FILLED_ITEMS, active: 0, keys: 0, closed })?;
         server.stop()?;
         Ok(store)
     }

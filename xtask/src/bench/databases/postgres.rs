@@ -54,15 +54,21 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
+    /// That of the machine.
     pub(crate) fn start(folder: &Path) -> Outcome<Self> {
         let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let mut packaged: Vec<PathBuf> = packaged.map(|entry| entry.path().join("bin")).collect();
         packaged.sort_unstable();
         packaged.reverse();
         let postgres = program("postgres", &packaged)?;
-        let binaries = postgres.parent().unwrap_or(Path::new("/")).to_owned();
+        Self::start_as(&folder.join("postgres"), postgres.parent().unwrap_or(Path::new("/")), &[])
+    }
+
+    /// One whose data is in this folder and whose programs are in that directory, with these settings besides.
+    pub(super) fn start_as(folder: &Path, binaries: &Path, settings: &[&str]) -> Outcome<Self> {
+        let (folder, binaries) = (folder.to_owned(), binaries.to_owned());
+        let postgres = binaries.join("postgres");
         let account = Account::named("postgres")?;
-        let folder = folder.join("postgres");
         account.folder(&folder)?;
         let data = folder.join("data");
         let mut make = account.command(&binaries.join("initdb"));
@@ -71,7 +77,7 @@ impl Postgres {
         let port = free_address()?.port();
         let mut command = account.command(&postgres);
         command.arg("-D").arg(&data).arg("-p").arg(port.to_string());
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter().chain(settings) {
             command.arg("-c").arg(setting);
         }
         let process = Process::start(command, &folder.join("log"))?;
@@ -101,6 +107,11 @@ impl Postgres {
     fn each(&self, statements: &[&str]) -> Outcome<()> {
         let commands = statements.iter().flat_map(|statement| ["-c", statement]);
         done(self.client("psql", USER).args(commands)).map(drop)
+    }
+
+    /// Its port of the loopback interface.
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Where clients find its database.

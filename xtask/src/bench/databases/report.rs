@@ -91,7 +91,7 @@ pub(super) fn best(some: &[Series], round: usize) -> f64 {
 }
 
 /// Median and least.
-fn middle(values: &[f64]) -> (f64, f64) {
+pub(super) fn middle(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let nothing = f64::NAN;

@@ -10,6 +10,7 @@ mod postgresql;
 mod archived;
 mod at_the_start;
 mod changed;
+mod citus;
 mod database_errors;
 mod gated;
 mod halls;

@@ -37,7 +37,7 @@ pub(crate) fn verify_from_archive<S: AuditSession>(
         }
         Err(why) => verifier.find(format!("archive: {why}")),
     }
-    Ok(runtime.block_on(verifier.finish(progress))?)
+    runtime.block_on(verifier.finish(progress))
 }
 
 /// The events between two reports of the progress.

@@ -10,16 +10,18 @@
 
 mod distribute;
 mod feed;
+mod snapshot;
 mod statements;
 
 pub(super) use distribute::{check, distribute};
+pub(super) use snapshot::ClusterSnapshot;
 pub(super) use statements::{for_one_bucket, text_of};
 
 use super::errors::open_error;
 use super::rows::column;
 use crate::engine::{Changes, LockSet, OpenError};
 use std::collections::BTreeSet;
-use stockhold_domain::bucket_of;
+use stockhold_domain::{KeyRecord, KeyTarget, bucket_of};
 use tokio_postgres::Client;
 
 /// Where the tables are.
@@ -44,6 +46,17 @@ pub(super) const UNDER_WAY: &str = "LOCK TABLE stockhold.feed IN ROW SHARE MODE"
 /// locked in the old shard, and write to the new one, whose row another batch has locked. Every write stops Citus.
 pub(super) const KEEP_SHARD: &str = "DELETE FROM stockhold.items WHERE bucket = $1 AND location = ''";
 
+/// The bucket of a key: that of what it was used for, so that a batch of one bucket is written at one worker. The same request has
+/// the same bucket each time, so of two servers that run it at once the table's key lets one through. Another request may have another
+/// bucket, so keys are looked for on every shard.
+pub(super) fn key_bucket(record: &KeyRecord) -> u16 {
+    match &record.target {
+        KeyTarget::Reservation(id) => id.bucket(),
+        KeyTarget::Item(key) => bucket_of(key),
+        KeyTarget::Record(_) => crate::engine::key_bucket(record.hash),
+    }
+}
+
 /// The buckets of the rows that a batch locks, in their order.
 pub(super) fn locked_buckets(lock_set: &LockSet) -> BTreeSet<i16> {
     let items = lock_set.all_items().chain(lock_set.units.keys()).map(|key| column(bucket_of(key)));
@@ -56,11 +69,11 @@ pub(super) fn settings_of_batch(lock_timeout: u128) -> String {
     format!("SET LOCAL lock_timeout = {lock_timeout}")
 }
 
-/// What sessions are set to besides what they are set to on one server.
+/// What sessions are set to besides what they are set to on one server. Each has one connection to each worker.
 const SETTINGS: &str = "
     SET plan_cache_mode = force_custom_plan; SET citus.propagate_set_commands = 'local';
-    SET citus.multi_shard_modify_mode = 'sequential'; RESET enable_seqscan; RESET enable_hashjoin;
-    RESET enable_mergejoin";
+    SET citus.multi_shard_modify_mode = 'sequential'; SET citus.max_adaptive_executor_pool_size = 1;
+    RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin";
 
 /// Whether any table is spread, whether it was done by this program, and whether this user may do what is needed.
 const LOOK: &str = "

@@ -16,11 +16,15 @@ const SCAN_ORDER: &str = "
     FROM stockhold.hold_orders one JOIN stockhold.holds h ON h.bucket = one.bucket AND h.id = one.id
     WHERE one.order_id = $4 AND one.number < $2 ORDER BY one.number DESC LIMIT $3";
 
+/// On every shard: see [`super::key_bucket`].
+const READ_KEYS: &str = "SELECT body FROM stockhold.keys WHERE hash = ANY ($1::bytea[])";
+
 /// The text of a statement that is prepared ahead, from its name and its text on one server.
 pub(in crate::postgres) fn text_of(name: &str, text: &'static str) -> Cow<'static, str> {
     match name {
         "scan_sku" => SCAN_SKU.into(),
         "scan_order" => SCAN_ORDER.into(),
+        "read_keys" => READ_KEYS.into(),
         _ => for_one_bucket(text).into(),
     }
 }

@@ -1,7 +1,10 @@
 //! PostgreSQL with Citus: a coordinator and two workers, the tables spread over the workers. What every dialect is tested with runs
 //! here too, except what is about one server.
 
+mod disturbed;
+mod keys;
 mod nodes;
+mod recount;
 mod start;
 
 use crate::audit::Shop;

@@ -5,18 +5,18 @@ use crate::audit::Shop;
 use crate::crashes::nothing_acknowledged_is_lost;
 use crate::fixture::{events, item, reservation, run, stock};
 use crate::support::Session;
-use crate::support::citus::Cluster;
+use crate::support::citus::{Cluster, TRUST_ALL};
 use crate::workload::{books_balance, mixed};
 use core::cell::Cell;
 use std::sync::Arc;
 use std::thread;
-use stockhold_domain::bucket_of;
+use stockhold_domain::{ItemKey, bucket_of};
 use stockhold_store::Store;
 use stockhold_store::conformance::{Maker, maker};
 
 /// A database on a cluster of the test's own.
-fn alone() -> Option<Bench> {
-    Some(Bench::on(&Arc::new(Cluster::start(true)?)))
+pub(super) fn alone() -> Option<Bench> {
+    Some(Bench::on(&Arc::new(Cluster::start(true, TRUST_ALL)?)))
 }
 
 #[test]
@@ -48,7 +48,13 @@ fn a_coordinator_that_is_killed_under_load_loses_nothing_that_was_acknowledged()
 }
 
 /// Moves a shard, and those that go with it, to the other worker.
-fn move_shard(session: &mut Session, shard: &str) {
+pub(super) fn move_shard(session: &mut Session, shard: &str) {
+    let statement = moving(session, shard);
+    session.run(&statement);
+}
+
+/// The statement that moves a shard, and those that go with it, to the other worker.
+pub(super) fn moving(session: &mut Session, shard: &str) -> String {
     let node = |is: &str| {
         format!(
             "SELECT format('%L, %s', n.nodename, n.nodeport) FROM pg_dist_node n JOIN citus_shards s
@@ -57,7 +63,20 @@ fn move_shard(session: &mut Session, shard: &str) {
         )
     };
     let (from, to) = (session.text(&node("=")), session.text(&node("<>")));
-    session.run(&format!("SELECT citus_move_shard_placement({shard}, {from}, {to}, 'block_writes')"));
+    format!("SELECT citus_move_shard_placement({shard}, {from}, {to}, 'block_writes')")
+}
+
+/// The statement that gives the bucket of an item a shard of its own.
+pub(super) fn isolating(item: &ItemKey) -> String {
+    format!(
+        "SELECT isolate_tenant_to_new_shard('stockhold.items', {}, 'CASCADE', shard_transfer_mode => 'block_writes')",
+        bucket_of(item)
+    )
+}
+
+/// A query for the shard of an item.
+pub(super) fn shard_of(item: &ItemKey) -> String {
+    format!("SELECT get_shard_id_for_distribution_column('stockhold.items', {})", bucket_of(item))
 }
 
 #[test]
@@ -83,13 +102,8 @@ fn a_hot_sku_that_gets_a_shard_of_its_own_and_moves_under_load_is_sold_once() {
                 })
             })
             .collect();
-        other.run(&format!(
-            "SELECT isolate_tenant_to_new_shard('stockhold.items', {}, 'CASCADE', shard_transfer_mode => 'block_writes')",
-            bucket_of(&hot)
-        ));
-        let shard =
-            format!("SELECT get_shard_id_for_distribution_column('stockhold.items', {})", bucket_of(&hot));
-        let shard = other.text(&shard);
+        other.run(&isolating(&hot));
+        let shard = other.text(&shard_of(&hot));
         move_shard(&mut other, &shard);
         callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
     });

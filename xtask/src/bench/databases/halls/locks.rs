@@ -12,15 +12,15 @@ const LONG: &str = "0.005";
 
 /// Batches that got their locks, and those of them that did within a millisecond and within five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LockWaits {
-    pub(super) all: u64,
+pub(in crate::bench::databases) struct LockWaits {
+    pub(in crate::bench::databases) all: u64,
     pub(super) short: u64,
     pub(super) not_long: u64,
 }
 
 impl LockWaits {
     /// Since the server was started.
-    pub(super) fn read(admin: SocketAddr) -> Outcome<Self> {
+    pub(in crate::bench::databases) fn read(admin: SocketAddr) -> Outcome<Self> {
         let answer = Connection::open(admin)?.call(&Request::get("/metrics"))?;
         Self::of(&String::from_utf8_lossy(&answer.body))
     }

@@ -3,7 +3,7 @@
 //!
 //! Every round has halls of its own, since what one has claimed no other can.
 
-mod locks;
+pub(super) mod locks;
 mod report;
 
 use super::report::Series;
