@@ -104,7 +104,7 @@ const DRIFTS: [(&str, &[&str], &str); 39] = [
         "its reservations have",
     ),
     (
-        "UPDATE {t}archived SET position = 2, at = 0, file_position = 2, file_hash = ''",
+        "UPDATE {t}archived SET position = 2, at = 0, file_position = 2, file_hash = '12345678901234567890123456789012'",
         &["archived"],
         "which is not there",
     ),
