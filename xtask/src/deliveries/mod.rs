@@ -125,8 +125,7 @@ fn delivered(server: &Server, sink: &str) -> Outcome<u64> {
     let answer = Connection::open(server.admin)?.call(&Request::get("/metrics"))?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let name = format!("stockhold_relay_delivered_total{{sink=\"{sink}\"}}");
-    let value = text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse::<f64>().ok());
-    Ok(value.map_or(0, |value| value as u64))
+    Ok(text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse().ok()).unwrap_or(0))
 }
 
 /// Waits until it is so.

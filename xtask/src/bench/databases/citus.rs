@@ -63,15 +63,15 @@ impl Pairs {
         let column = |of: usize| middle(&self.0.iter().map(|pair| pair[of]).collect::<Vec<_>>()).0 * scale;
         let mut ratios: Vec<f64> = self.0.iter().map(|[one, other]| other / one).collect();
         ratios.sort_by(f64::total_cmp);
-        let (least, most) = (ratios.first().copied(), ratios.last().copied());
+        let (lowest, highest) = (ratios.first().copied(), ratios.last().copied());
         writeln!(
             text,
             "| {what} | {:.1} | {:.1} | {:.2} × | {:.2}–{:.2} | {must} |",
             column(0),
             column(1),
             middle(&ratios).0,
-            least.unwrap_or(f64::NAN),
-            most.unwrap_or(f64::NAN),
+            lowest.unwrap_or(f64::NAN),
+            highest.unwrap_or(f64::NAN),
         )?;
         Ok(())
     }

@@ -49,7 +49,7 @@ pub(crate) struct Options {
     /// stock), at a steady rate, and 1,000 buyers of two units
     #[arg(long)]
     halls: bool,
-    /// A Citus cluster of a coordinator and two workers beside the same PostgreSQL alone. STOCKHOLD_TEST_CITUS names the directory of
+    /// A Citus cluster of a coordinator and two workers beside the same PostgreSQL alone. `STOCKHOLD_TEST_CITUS` names the directory of
     /// the programs of a PostgreSQL that has Citus
     #[arg(long, conflicts_with_all = ["halls", "only"])]
     citus: bool,
