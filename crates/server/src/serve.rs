@@ -282,7 +282,7 @@ fn start_archiver(
         Backend::Embedded(store) => ArchivableStore::Embedded(Arc::clone(store)),
         Backend::Sql(_) => {
             let options = sql_options(config).map_err(|(_, why)| why)?;
-            ArchivableStore::Sql(config.store.url().to_owned(), options)
+            ArchivableStore::Sql(config.store.url().to_owned(), Box::new(options))
         }
     };
     let archiver = Archiver::start(config, key_retention, store, Arc::clone(clock));

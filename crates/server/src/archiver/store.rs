@@ -10,7 +10,7 @@ pub(crate) enum ArchivableStore {
     /// In the data directory.
     Embedded(Arc<EmbeddedStore>),
     /// A database, by its address. An archive has a connection of its own.
-    Sql(String, stockhold_sql::Options),
+    Sql(String, Box<stockhold_sql::Options>),
 }
 
 /// Why the store could not be used.

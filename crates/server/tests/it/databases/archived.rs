@@ -197,7 +197,8 @@ pub(super) fn an_archive_that_is_killed_anywhere_loses_nothing<D: Database>(data
         let mut command = stockhold(server.dir());
         command.args(["archive", "--to", "archive", "--older-than", "24h", "--drop"]);
         let running = Running::start(command.env("STOCKHOLD_STORE", &url));
-        std::thread::sleep(Duration::from_millis(round * 40));
+        // Later each time, also where a start takes seconds.
+        std::thread::sleep(Duration::from_millis(round * round * 10));
         running.kill();
         let archived = verify(&server, &url)["archived_through"].as_u64().unwrap();
         seen.insert(archived);
