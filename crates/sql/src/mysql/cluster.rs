@@ -44,6 +44,14 @@ pub(super) struct ServerKind {
     pub(super) in_cluster: bool,
 }
 
+impl ServerKind {
+    /// Whether packets of writes are compound statements. A server alone does not abort a transaction between two statements, and
+    /// statements by themselves cost it less.
+    pub(super) fn has_compound_packets(self) -> bool {
+        self.is_mariadb && self.in_cluster
+    }
+}
+
 /// What the open transaction has locked and has to write for the cluster.
 pub(super) struct Certification {
     /// The slot of this connection.

@@ -261,7 +261,7 @@ impl MysqlConnection {
 
     /// Sends one packet of writes, within the transaction that is open.
     pub(super) async fn send(&mut self, packet: &Packet<Step>) -> Result<(), PacketError> {
-        if self.kind.is_mariadb {
+        if self.kind.has_compound_packets() {
             let text = packet.compound();
             let failed = |(_, error)| PacketError { step: failed_step(&error), error };
             return self.exchange(&text).await.map(drop).map_err(failed);

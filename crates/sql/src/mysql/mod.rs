@@ -20,8 +20,8 @@
 //! character set or SQL mode is. Nothing is prepared: a prepared statement is a packet of its own.
 //!
 //! COMMIT travels behind the writes without waiting for them: a write that fails stops the packet, and behind each write that
-//! has to change a certain number of rows stands a statement that fails if it changed another. On MariaDB the packet is one compound
-//! statement, which a Galera cluster aborts as a whole (see [`cluster`]).
+//! has to change a certain number of rows stands a statement that fails if it changed another. In a cluster the packet is one compound
+//! statement, which Galera aborts as a whole (see [`cluster`]).
 
 mod errors;
 mod limit_statements;

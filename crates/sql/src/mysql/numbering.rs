@@ -14,14 +14,14 @@ COLUMNS (serial BIGINT UNSIGNED PATH '$')) AS listed STRAIGHT_JOIN stockhold_eve
 /// held, so it sees the position that the sequencer before it had committed. What is read to be numbered is read without
 /// locks: batches that are being committed are passed by and not waited for. Its rows: the position before, how many it
 /// numbered, the position then.
-pub(super) fn number(most: usize, is_mariadb: bool) -> String {
+pub(super) fn number(most: usize, in_cluster: bool) -> String {
     // MariaDB reads the table of an update row by row, with locks. In a cluster, a batch of another node may appear before the row that
     // is read, with a smaller serial. So a statement of its own lists what one moment shows.
     let select = format!(
         "SELECT serial,event_count FROM stockhold_events FORCE INDEX (events_by_position) \
          WHERE last_position IS NULL ORDER BY serial LIMIT {most}"
     );
-    let (listed, list) = if is_mariadb {
+    let (listed, list) = if in_cluster {
         (
             format!(
                 "SELECT CONCAT('[',GROUP_CONCAT(serial),']') INTO {UNNUMBERED_LIST} FROM ({select}) AS found;"
@@ -46,5 +46,5 @@ pub(super) fn number(most: usize, is_mariadb: bool) -> String {
          COMMIT"
     );
     // As one statement, so that a cluster aborts all of it or nothing.
-    if is_mariadb { format!("BEGIN NOT ATOMIC {statements};END") } else { statements }
+    if in_cluster { format!("BEGIN NOT ATOMIC {statements};END") } else { statements }
 }

@@ -287,7 +287,8 @@ impl MysqlConnection {
             return rows::figure(row, 0);
         }
         loop {
-            let numbered = self.run(&numbering::number(NUMBERED_AT_ONCE, self.kind.is_mariadb)).await;
+            let numbered =
+                self.run(&numbering::number(NUMBERED_AT_ONCE, self.kind.has_compound_packets())).await;
             if numbered.is_err() {
                 // What is left open keeps others from it; if that fails as well, the first error says why.
                 let _ = self.run("ROLLBACK").await;
