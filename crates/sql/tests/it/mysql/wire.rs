@@ -47,8 +47,12 @@ impl Wire for MysqlWire {
         let is_query = request[3] == 0 && request.get(4) == Some(&QUERY);
         let text = if is_query { String::from_utf8_lossy(&request[5..]) } else { "".into() };
         let begins = text.starts_with("START TRANSACTION") && text.contains("stockhold_pauses");
-        // One compound statement.
-        let commits = text.starts_with("BEGIN NOT ATOMIC") && text.contains("INSERT INTO stockhold_events");
+        // In a cluster it is one compound statement.
+        let statements =
+            text.strip_prefix("INSERT INTO stockhold_events").map(|rest| rest.ends_with("COMMIT"));
+        let is_compound =
+            text.starts_with("BEGIN NOT ATOMIC") && text.contains("INSERT INTO stockhold_events");
+        let commits = is_compound || statements == Some(true);
         let moment = match (begins, commits) {
             (true, _) => Moment::Begin,
             (_, true) => Moment::Commit,
