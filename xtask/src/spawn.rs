@@ -271,6 +271,13 @@ impl Server {
     }
 }
 
+/// A metric of a server, by its name or the beginning of that. `None` if there is none.
+pub(crate) fn metric<T: std::str::FromStr>(admin: SocketAddr, name: &str) -> Outcome<Option<T>> {
+    let answer = Connection::open(admin)?.call(&Request::get("/metrics"))?;
+    let text = String::from_utf8_lossy(&answer.body);
+    Ok(text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().last()?.parse().ok()))
+}
+
 /// What a start led to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Readiness {

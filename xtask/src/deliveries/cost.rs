@@ -6,7 +6,7 @@
 use super::rates::{launch, ready_system, webhook, webhook_variables};
 use super::system::{Kind, System};
 use super::{Options, receiver, row, stock};
-use crate::bench::HOT;
+use crate::bench::{HOT, TTL_SECONDS};
 use crate::load::http::{Reserves, sku};
 use crate::load::{LOAD_CPU, Plan, closed};
 use crate::rng::Rng;
@@ -19,7 +19,6 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);
-const TTL_SECONDS: u64 = 1_800;
 /// The thread of the relay.
 const RELAY: &str = "relay";
 /// The sinks that run meanwhile, beside a webhook.

@@ -3,7 +3,7 @@
 //! one subject in their order, and nothing that is not in the feed.
 
 use super::system::{Kind, System};
-use super::{PATIENCE, nats, stock, wait_until};
+use super::{nats, stock, wait_until};
 use crate::bench::databases::{MariaDb, Postgres};
 use crate::database::make_readable;
 use crate::http::{Connection, Request};
@@ -203,7 +203,7 @@ fn holders(address: SocketAddr) -> BTreeMap<String, String> {
 
 /// The time until every sink had another instance than before. `None` if that does not happen, because another server was killed.
 fn taken_over(address: SocketAddr, before: &BTreeMap<String, String>, at: Instant) -> Option<Duration> {
-    while at.elapsed() < TAKE_OVER.min(PATIENCE) {
+    while at.elapsed() < TAKE_OVER {
         let now = holders(address);
         let is_other =
             |(name, instance): (&String, &String)| before.get(name).is_some_and(|was| was != instance);

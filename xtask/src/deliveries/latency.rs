@@ -3,7 +3,7 @@
 use super::rates::{launch, ready_system, webhook, webhook_variables};
 use super::system::{Kind, System};
 use super::{Options, nats, receiver, stock};
-use crate::bench::HOT;
+use crate::bench::{HOT, TTL_SECONDS};
 use crate::load::histogram;
 use crate::load::http::{Reserves, sku};
 use crate::load::open::open;
@@ -28,7 +28,6 @@ const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// What may still be on its way at the end.
 const TAIL: Duration = Duration::from_secs(2);
-const TTL_SECONDS: u64 = 1_800;
 
 /// Times that a consumer has seen, in microseconds.
 #[derive(Clone)]

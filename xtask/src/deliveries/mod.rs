@@ -16,7 +16,7 @@ use crate::bench::{describe, provenance};
 use crate::database::make_readable;
 use crate::http::{Connection, Request};
 use crate::load::{LOAD_CPU, pin, raise_open_files};
-use crate::spawn::{Build, Server, scratch, server_binary};
+use crate::spawn::{Build, Server, metric, scratch, server_binary};
 use clap::{Args, value_parser};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -122,10 +122,8 @@ fn asked(address: SocketAddr, request: &Request, status: u16) -> Outcome<serde_j
 
 /// Messages that a server has delivered to a sink since its start.
 fn delivered(server: &Server, sink: &str) -> Outcome<u64> {
-    let answer = Connection::open(server.admin)?.call(&Request::get("/metrics"))?;
-    let text = String::from_utf8_lossy(&answer.body).into_owned();
     let name = format!("stockhold_relay_delivered_total{{sink=\"{sink}\"}}");
-    Ok(text.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse().ok()).unwrap_or(0))
+    Ok(metric(server.admin, &name)?.unwrap_or(0))
 }
 
 /// Waits until it is so.

@@ -2,7 +2,7 @@
 
 use super::system::{Kind, System};
 use super::{Options, asked, delivered, receiver, row, stock, wait_until};
-use crate::bench::HOT;
+use crate::bench::{HOT, TTL_SECONDS};
 use crate::http::Request;
 use crate::load::http::{Reserves, sku};
 use crate::load::{Plan, SERVER_CPU, closed};
@@ -20,7 +20,6 @@ const CONNECTIONS: usize = 64;
 const WEBHOOK_EVENTS: u64 = 20_000;
 /// The part of the events that is not measured, at the beginning: 1 of so many.
 const WARM_UP: u64 = 10;
-const TTL_SECONDS: u64 = 1_800;
 
 /// Measures the sinks, and a webhook if all are asked for.
 pub(super) fn measure(options: &Options, kinds: &[Kind], folder: &Path, binary: &Path) -> Outcome<()> {

@@ -16,9 +16,10 @@ mod postgres;
 
 use crate::clock::wall_millis;
 use crate::database::make_readable;
-use crate::http::{Connection, Request};
 use crate::rng::Rng;
-use crate::spawn::{Build, Launch, Readiness, START_TIMEOUT, Server, scratch, server_binary, verify_store};
+use crate::spawn::{
+    Build, Launch, Readiness, START_TIMEOUT, Server, metric, scratch, server_binary, verify_store,
+};
 use crate::workload::{Depth, Fleet, RecoveryWatch, Tolerance};
 use crate::{Outcome, fail};
 use clap::{Args, ValueEnum, value_parser};
@@ -316,9 +317,5 @@ fn spread(times: &[Time], of: impl Fn(&Time) -> Duration) -> String {
 
 /// Broken invariants that a server has counted.
 fn alarms(admin: SocketAddr) -> Outcome<f64> {
-    let answer = Connection::open(admin)?.call(&Request::get("/metrics"))?;
-    let text = String::from_utf8_lossy(&answer.body).into_owned();
-    let line =
-        text.lines().find_map(|line| line.strip_prefix(ALARMS)?.split_whitespace().last()?.parse().ok());
-    line.ok_or_else(|| format!("no {ALARMS} among the metrics").into())
+    metric(admin, ALARMS)?.ok_or_else(|| format!("no {ALARMS} among the metrics").into())
 }
