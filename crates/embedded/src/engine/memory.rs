@@ -244,7 +244,7 @@ impl Memory {
         self.active.len()
     }
 
-    /// A hold that is in memory.
+    /// A hold that is in memory, even if it leaves.
     pub(crate) fn find_hold(&self, id: ReservationId) -> Option<&Hold> {
         self.active.get(id).or_else(|| self.closed.get(&id).map(|(hold, _)| hold))
     }
@@ -342,7 +342,7 @@ impl State for Memory {
 
     fn hold(&self, id: ReservationId) -> Lookup<'_, Hold> {
         if let Some(hold) = self.find_hold(id) {
-            return Ok(Some(hold));
+            return Ok(Some(hold).filter(|hold| !self.has_left(hold)));
         }
         let fetched = self.fetched.holds.iter().rev().find(|(found, ..)| *found == id);
         match fetched {
@@ -546,11 +546,13 @@ mod tests {
         let (mut memory, mut maker) = (Memory::default(), Maker::new(1, ""));
         let (id, _) = sold(&mut memory, &mut maker);
         let before = memory.hold(id).unwrap().unwrap().clone();
-        memory.drop_closed_up_to(2);
         let as_of = |archived| AsOf { complete: 2, archived };
-        memory.fetched.holds.push((id, Some(before.clone()), as_of(0)));
         let leave =
             |last_event| LeavingReservations::new(std::iter::once((id, last_event)), Instant::from_micros(0));
+        memory.begin_leaving(leave(before.last_event));
+        assert_eq!(memory.hold(id), Ok(None), "though the index does not have it yet");
+        memory.drop_closed_up_to(2);
+        memory.fetched.holds.push((id, Some(before.clone()), as_of(0)));
         memory.begin_leaving(leave(EventId::from_u128(1)));
         assert!(memory.hold(id).unwrap().is_some(), "another event is its last one");
         memory.begin_leaving(leave(before.last_event));
