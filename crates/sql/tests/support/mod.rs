@@ -373,8 +373,17 @@ impl Account {
     }
 }
 
-/// Where `initdb` and `postgres` are: Debian's place for the newest version, else the path.
+/// The variable that names another PostgreSQL than the newest: the directory of its programs.
+const POSTGRES: &str = "STOCKHOLD_TEST_POSTGRES";
+
+/// Where `initdb` and `postgres` are: where the variable says, else Debian's place for the newest version, else the path.
 fn binaries() -> PathBuf {
+    let complete =
+        |directory: &Path| directory.join("initdb").exists() && directory.join("postgres").exists();
+    if let Some(named) = std::env::var_os(POSTGRES).map(PathBuf::from) {
+        assert!(complete(&named), "{POSTGRES} names {}, which has no PostgreSQL", named.display());
+        return named;
+    }
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let version = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
     let debian =
@@ -386,8 +395,6 @@ fn binaries() -> PathBuf {
         let number = said.split_whitespace().nth(2)?.split('.').next()?.parse().ok()?;
         Some((number, directory))
     });
-    let complete =
-        |directory: &Path| directory.join("initdb").exists() && directory.join("postgres").exists();
     let newest = debian.chain(path).filter(|(version, at)| *version >= OLDEST && complete(at)).max();
     let Some((_, directory)) = newest else {
         panic!(
