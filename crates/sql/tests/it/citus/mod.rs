@@ -183,6 +183,7 @@ on_citus! {
     shared::late_arrivals:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
+        who_goes_along_and_uses_a_key_for_something_else_is_refused
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
     shared::conformance:
         every_case_of_the_suite

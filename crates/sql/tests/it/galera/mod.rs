@@ -246,6 +246,7 @@ on_galera! { one_node, false:
     shared::late_arrivals:
         who_comes_while_the_lock_is_waited_for_goes_along
         who_goes_along_and_repeats_a_key_is_told_of_the_first
+        who_goes_along_and_uses_a_key_for_something_else_is_refused
         who_goes_along_and_would_be_refused_is_judged_with_his_key;
     shared::cuts:
         cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done

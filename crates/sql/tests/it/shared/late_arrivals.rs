@@ -5,7 +5,7 @@ use crate::audit::Shop;
 use crate::fixture::{Desk, item, reservation, run, sold_out, stock};
 use crate::workload::makers;
 use std::sync::Arc;
-use stockhold_domain::{Envelope, ItemKey, Outcome};
+use stockhold_domain::{Envelope, ItemKey, Outcome, Rejection};
 use stockhold_store::Store;
 use stockhold_store::conformance::{Maker, maker};
 
@@ -62,6 +62,28 @@ pub(crate) fn who_goes_along_and_repeats_a_key_is_told_of_the_first<S: Shop>(sho
     assert!(matches!(outcomes[2], Ok(Outcome::Replayed(_))), "{:?}", outcomes[2]);
     assert_eq!(told[2], &made);
     assert_eq!(item(&*store, &key).unwrap().figures.held, 7 + 3);
+    shop.audit();
+}
+
+/// The key was used for another item, and so it may be stored elsewhere.
+pub(crate) fn who_goes_along_and_uses_a_key_for_something_else_is_refused<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut maker = makers(1, 124, "misused-").remove(0);
+    let key = stock(&*store, &mut maker, "a", 100);
+    let used_for: Vec<_> = (0..8).map(|n| stock(&*store, &mut maker, &format!("b{n}"), 10)).collect();
+    for item in &used_for {
+        let used = maker.keyed(item.sku(), maker::reserve_for(60, &[(item, 1)]));
+        assert!(reservation(&run(&*store, used)).is_some());
+    }
+    let first = one(&mut maker, &key);
+    let misuse = |item: &ItemKey| maker.keyed(item.sku(), maker::reserve_for(60, &[(&key, 7)]));
+    let mut others: Vec<_> = used_for.iter().map(misuse).collect();
+    others.push(one(&mut maker, &key));
+    let (_, outcomes) = meanwhile(shop, &*store, &key, first, others);
+    for outcome in &outcomes[1..=used_for.len()] {
+        assert!(matches!(outcome, Ok(Outcome::Refused(Rejection::IdempotencyMismatch))), "{outcome:?}");
+    }
+    assert_eq!(item(&*store, &key).unwrap().figures.held, 2);
     shop.audit();
 }
 
