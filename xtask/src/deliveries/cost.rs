@@ -1,7 +1,8 @@
 //! What sinks cost the callers: reserves a second with sinks and a webhook, and without.
 //!
-//! The thread of the relay and what it starts are held to the other core. The load is there too, so the rate falls when the load gets less
-//! of its core. The time of the server's own threads for one reserve does not depend on that, so it is measured as well.
+//! The thread of the relay, what it starts, and the threads that read events for it are held to the other core. The load is there too,
+//! so the rate falls when the load gets less of its core. The time of the server's own threads for one reserve does not depend on that, so
+//! it is measured as well.
 
 use super::rates::{launch, ready_system, webhook, webhook_variables};
 use super::system::{Kind, System};
@@ -19,8 +20,8 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);
-/// The thread of the relay.
-const RELAY: &str = "relay";
+/// The thread of the relay, and those that read lists and events. In these runs nobody else asks for any.
+const RELAY: [&str; 2] = ["relay", "lister"];
 /// The sinks that run meanwhile, beside a webhook.
 const KINDS: [Kind; 3] = [Kind::File, Kind::Nats, Kind::Rabbitmq];
 
@@ -93,16 +94,22 @@ fn threads(pid: u32) -> Outcome<Vec<(std::path::PathBuf, String, String)>> {
     Ok(all)
 }
 
-/// Holds the thread of the relay to the core of the load. Threads that it starts from now on are there too.
+/// Holds the threads of the relay to the core of the load. Threads that they start from now on are there too.
 fn hold_relay(pid: u32) -> Outcome<()> {
-    let all = threads(pid)?;
-    let Some((path, ..)) = all.iter().find(|(_, name, _)| name == RELAY) else {
-        return fail(format!("no thread of the server is called {RELAY}"));
-    };
-    let id = path.file_name().and_then(|name| name.to_str()?.parse().ok()).and_then(Pid::from_raw);
     let mut core = CpuSet::new();
     core.set(LOAD_CPU);
-    Ok(sched_setaffinity(id, &core)?)
+    let all = threads(pid)?;
+    for wanted in RELAY {
+        let mut of_relay = all.iter().filter(|(_, name, _)| name == wanted).peekable();
+        if of_relay.peek().is_none() {
+            return fail(format!("no thread of the server is called {wanted}"));
+        }
+        for (path, ..) in of_relay {
+            let id = path.file_name().and_then(|name| name.to_str()?.parse().ok()).and_then(Pid::from_raw);
+            sched_setaffinity(id, &core)?;
+        }
+    }
+    Ok(())
 }
 
 /// Processor time of the threads that are not on the core of the load.

@@ -41,6 +41,20 @@ pub(crate) trait Session: Send + 'static {
     /// Begins, locks, reads the clock, reads.
     fn lock(&mut self, lock_set: &LockSet) -> impl Future<Output = Result<LockedRows, DbError>> + Send;
 
+    /// Whether [`Self::lock`] leaves out the keys, so that [`Self::used_keys`] finds those of late arrivals too. That is so where the
+    /// table's key does not refuse every key that was used before.
+    fn reads_keys_after_locking(&self) -> bool {
+        false
+    }
+
+    /// Those of the keys that were used, under the locks of a batch.
+    fn used_keys(
+        &mut self,
+        _: &BTreeSet<KeyHash>,
+    ) -> impl Future<Output = Result<Vec<KeyRecord>, DbError>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
     /// Writes and commits.
     fn commit(
         &mut self,

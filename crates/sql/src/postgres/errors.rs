@@ -91,12 +91,6 @@ impl From<Error> for DbError {
     }
 }
 
-/// What an error means of the statement that looks for used keys on Citus: it divides by zero if it finds one.
-pub(super) fn error_of_used_keys(error: Error) -> DbError {
-    let is_used = error.code() == Some(&SqlState::DIVISION_BY_ZERO);
-    if is_used { DbError::Conflict("a key was used before".to_owned()) } else { error.into() }
-}
-
 /// What an error means that the server answered to COMMIT itself. What it checks before it commits proves that it did not;
 /// of everything else nobody knows what became of it.
 pub(super) fn db_error_at_commit(error: Error) -> DbError {

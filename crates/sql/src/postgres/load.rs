@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Hold, Instant, ItemKey, KeyRecord, bucket_of};
+use stockhold_domain::{Hold, Instant, ItemKey, KeyHash, KeyRecord, bucket_of};
 use tokio_postgres::Row;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -46,7 +46,7 @@ impl PostgresConnection {
             biased;
             self.query(&s.read_items, items.keys.len(), items.params()),
             self.query(&s.read_holds, holds.ids.len(), holds.params()),
-            self.load_unlocked(lock_set),
+            self.load_unlocked(lock_set, true),
             self.read_free_units(&lock_set.units),
             self.query(&s.read_records, records.ids.len(), records.params()),
             self.query(&s.read_counters, counters.len(), counters.params()),
@@ -83,7 +83,7 @@ impl PostgresConnection {
             this.query(&s.lock_records, records.ids.len(), records.params()),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[&bucket]).await?) },
             this.query(&s.read_items, seen.keys.len(), seen.params()),
-            this.load_unlocked(lock_set),
+            this.load_unlocked(lock_set, this.layout == Layout::OneServer),
         )?;
         let serial: i64 = clock.try_get(1)?;
         let mut rows = with_items_and_holds(rest.rows, &items, &holds)?;
@@ -164,13 +164,14 @@ impl PostgresConnection {
     fn load_unlocked<'a>(
         &'a self,
         lock_set: &'a LockSet,
+        reads_keys: bool,
     ) -> impl Future<Output = Result<UnlockedRows, DbError>> + Send + 'a {
         let s = &self.statements;
         let mut pauses: Vec<&str> = lock_set.pauses.iter().map(String::as_str).collect();
         if lock_set.limits && pauses.first().is_none_or(|first| !first.is_empty()) {
             pauses.push(EVERYTHING);
         }
-        let keys = KeyArrays::new(lock_set.keys.iter());
+        let keys = KeyArrays::new(lock_set.keys.iter().filter(|_| reads_keys));
         async move {
             let (pauses, due, counted_due, any_due, any_release, units, keys) = tokio::try_join!(
                 biased;
@@ -205,6 +206,14 @@ impl PostgresConnection {
             };
             Ok(UnlockedRows { rows, limits_version })
         }
+    }
+
+    /// Those of the keys that were used.
+    pub(super) async fn read_used_keys(&self, keys: &BTreeSet<KeyHash>) -> Result<Vec<KeyRecord>, DbError> {
+        let keys = KeyArrays::new(keys.iter());
+        let found =
+            self.query(&self.statements.read_keys, keys.hashes.len(), keys.params(self.layout)).await?;
+        found.iter().map(key_record).collect()
     }
 
     async fn due(

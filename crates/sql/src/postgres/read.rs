@@ -14,10 +14,11 @@ use crate::engine::{
     Changes, CommitOutcome, CommitSent, DbError, Deadline, LockSet, LockedRows, Release, ReservationScan,
     Rows, ScanKey, ScanPage, Session, SkipLockedResult, event_bucket, events_from, serials_from,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stockhold_domain::{
-    Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Record, RecordKind, ReservationId, Subject,
-    Unit, bucket_of,
+    Instant, Item, ItemKey, KeyHash, KeyRecord, Label, Limit, LimitCounter, LimitSet, Record, RecordKind,
+    ReservationId, Subject, Unit, bucket_of,
 };
 use stockhold_store::{CustomerRequest, CustomerResult, EventRow, ItemPageRequest};
 use tokio_postgres::Row;
@@ -41,6 +42,14 @@ impl Session for PostgresConnection {
 
     async fn lock(&mut self, lock_set: &LockSet) -> Result<LockedRows, DbError> {
         self.lock_and_load(lock_set).await
+    }
+
+    fn reads_keys_after_locking(&self) -> bool {
+        self.layout == Layout::Citus
+    }
+
+    async fn used_keys(&mut self, keys: &BTreeSet<KeyHash>) -> Result<Vec<KeyRecord>, DbError> {
+        self.read_used_keys(keys).await
     }
 
     async fn commit(&mut self, changes: &Changes<'_>, sent: &CommitSent) -> Result<CommitOutcome, DbError> {

@@ -213,7 +213,6 @@ const _: () = assert!(UNIT_HISTORY_BYTES == 503 + 9);
 
 statements! {
     keep_shard: citus::KEEP_SHARD;
-    keys_are_unused: citus::KEYS_ARE_UNUSED;
     lock_items: LOCK_ITEMS;
     lock_free_items: LOCK_FREE_ITEMS;
     lock_holds: LOCK_HOLDS;

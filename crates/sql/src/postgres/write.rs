@@ -2,7 +2,7 @@
 
 use super::citus::{self, Layout};
 use super::connect::PostgresConnection;
-use super::errors::{db_error_at_commit, error_of_used_keys};
+use super::errors::db_error_at_commit;
 use super::params::{Param, Params};
 use super::rows::{self, HoldArrays, ItemKeys, RecordArrays, column, stored, uuid};
 use crate::engine::{
@@ -98,7 +98,6 @@ impl PostgresConnection {
         tokio::try_join!(
             biased;
             self.write_locally(changes),
-            self.refuse_used_keys(&keys),
             self.put(&s.delete_items, changes.deleted_items.len(), deleted.params()),
             self.put(&s.delete_figures, changes.deleted_figures.len(), without_figures.params()),
             self.put(&s.insert_items, new_items.keys.len(), new_items.params()),
@@ -123,15 +122,6 @@ impl PostgresConnection {
             self.put(&s.insert_events, changes.events.len(), vec![&bucket, &serial, &count, &events]),
             self.put(&s.insert_keys, keys.hashes.len(), keys.params()),
         )?;
-        Ok(())
-    }
-
-    /// Looks for keys that Citus has in another bucket, where the table's key does not find them.
-    async fn refuse_used_keys(&self, keys: &KeyRows) -> Result<(), DbError> {
-        if self.layout == Layout::Citus && !keys.hashes.is_empty() {
-            let statement = &self.statements.keys_are_unused;
-            self.client.query(statement, &[&keys.hashes]).await.map_err(error_of_used_keys)?;
-        }
         Ok(())
     }
 

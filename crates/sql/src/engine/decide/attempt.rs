@@ -21,7 +21,13 @@ pub(crate) async fn decide_and_commit<S: Session>(
 ) -> Result<Vec<Outcome>, AttemptError> {
     let (first, joined) = batch.split_at(locked_batch.first.min(batch.len()));
     locked_batch.join(joined);
-    let LockedBatch { lock_plan, locked: LockedRows { now, serial, rows }, .. } = locked_batch;
+    let LockedBatch { lock_plan, locked: LockedRows { now, serial, mut rows }, .. } = locked_batch;
+    if session.reads_keys_after_locking() {
+        let mut keys = lock_plan.lock_set.keys.clone();
+        keys.extend(joined.iter().filter_map(|planned| Some(planned.envelope.key?.hash)));
+        let read = async { Ok(session.used_keys(&keys).await?) };
+        rows.keys = attempt_within_deadline(limits.batch_deadline, read).await?;
+    }
     let mut state = LoadedState::with_seat_maps(&lock_plan.lock_set, rows, &plan.maps);
     plan.learn_pools(&state);
     if plan.drop_stale_seat_maps(&state) {

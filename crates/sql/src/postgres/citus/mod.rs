@@ -46,14 +46,9 @@ pub(super) const UNDER_WAY: &str = "LOCK TABLE stockhold.feed IN ROW SHARE MODE"
 /// locked in the old shard, and write to the new one, whose row another batch has locked. Every write stops Citus.
 pub(super) const KEEP_SHARD: &str = "DELETE FROM stockhold.items WHERE bucket = $1 AND location = ''";
 
-/// Fails with a division by zero if one of the keys that a batch writes is in any bucket. The keys of commands that joined the batch late
-/// were not read before.
-pub(super) const KEYS_ARE_UNUSED: &str =
-    "SELECT 1 / (count(*) = 0)::integer FROM stockhold.keys WHERE hash = ANY ($1::bytea[])";
-
 /// The bucket of a key: that of what it was used for, so that a batch of one bucket is written at one worker. The same request has
 /// the same bucket each time, so of two servers that run it at once the table's key lets one through. Another request may have another
-/// bucket, so keys are looked for on every shard, and again before they are written ([`KEYS_ARE_UNUSED`]).
+/// bucket, which the table's key does not find. So keys are looked for on every shard, once for all commands of a batch.
 pub(super) fn key_bucket(record: &KeyRecord) -> u16 {
     match &record.target {
         KeyTarget::Reservation(id) => id.bucket(),
