@@ -6,8 +6,11 @@ use super::in_time;
 use crate::message::Message;
 use crate::sink::DeliveryError;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::tcp::{AMQPUriTcpExt, RustlsConnector};
 use lapin::types::FieldTable;
+use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
+use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::CLOUD_EVENT_CONTENT;
 
 /// The delivery mode of a message that survives a restart of the broker.
@@ -17,19 +20,42 @@ const PERSISTENT: u8 = 2;
 pub(super) struct RabbitMqBroker {
     url: String,
     exchange: String,
+    access: ClientAccess,
     connection: Option<(Connection, Channel)>,
 }
 
 impl RabbitMqBroker {
-    pub(super) fn new(url: String, exchange: String) -> Self {
-        Self { url, exchange, connection: None }
+    pub(super) fn new(url: String, exchange: String, access: ClientAccess) -> Self {
+        Self { url, exchange, access, connection: None }
+    }
+
+    /// A connection, over TLS if the address says so.
+    async fn connection(&self) -> Result<Connection, DeliveryError> {
+        let properties = ConnectionProperties::default().with_connection_name("stockhold".into());
+        // The error of an address may repeat it, and it may have a password.
+        let uri: AMQPUri =
+            self.url.parse().map_err(|_| DeliveryError::failed("the address of RabbitMQ is not valid"))?;
+        let what = "connecting to RabbitMQ";
+        if uri.scheme == AMQPScheme::AMQP {
+            let connect = Connection::connect_uri(uri, properties);
+            return in_time(what, connect).await.map_err(DeliveryError::failed);
+        }
+        // The client's own TLS trusts the system's certificates besides those of the file.
+        let tls = RustlsConnector::from(self.access.tls().map_err(DeliveryError::failed)?);
+        let runtime = lapin::runtime::default_runtime().map_err(DeliveryError::failed)?;
+        let over_tls = async move |uri: AMQPUri, runtime| {
+            let host = uri.authority.host.clone();
+            let tcp = AMQPUri { scheme: AMQPScheme::AMQP, ..uri };
+            let stream = tcp.connect_async(&runtime).await?;
+            Ok(stream.into_rustls(&tls, &host).await?)
+        };
+        let connect = Connection::connector(uri, runtime, over_tls, properties);
+        in_time(what, connect).await.map_err(DeliveryError::failed)
     }
 
     async fn connect(&self) -> Result<(Connection, Channel), DeliveryError> {
         let failed = |what: String| DeliveryError::failed(what);
-        let properties = ConnectionProperties::default().with_connection_name("stockhold".into());
-        let connect = Connection::connect(&self.url, properties);
-        let connection = in_time("connecting to RabbitMQ", connect).await.map_err(failed)?;
+        let connection = self.connection().await?;
         let channel = in_time("opening a channel", connection.create_channel()).await.map_err(failed)?;
         let confirm = channel.confirm_select(ConfirmSelectOptions::default());
         in_time("asking for confirmations", confirm).await.map_err(failed)?;
