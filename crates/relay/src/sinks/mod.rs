@@ -69,7 +69,9 @@ fn explained(error: String) -> String {
         .iter()
         .any(|text| error.contains(text));
     if is_untrusted {
-        return format!("the server's certificate is not trusted: set ca_file to who issued it ({error})");
+        return format!(
+            "the server's certificate is not trusted: ca_file has to have the authority that issued it ({error})"
+        );
     }
     error
 }

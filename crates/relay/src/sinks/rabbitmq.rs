@@ -2,14 +2,18 @@
 //! the operator's. A message that no queue takes is refused.
 
 use super::broker::Broker;
-use super::in_time;
+use super::{TIMEOUT, in_time};
 use crate::message::Message;
 use crate::sink::DeliveryError;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
-use lapin::tcp::{AMQPUriTcpExt, RustlsConnector};
+use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, RustlsConnector};
 use lapin::types::FieldTable;
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
 use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::CLOUD_EVENT_CONTENT;
 
@@ -24,6 +28,26 @@ pub(super) struct RabbitMqBroker {
     connection: Option<(Connection, Channel)>,
 }
 
+/// The socket of a connection that is being made. The client reads it on a thread of its own. That thread waits for a silent server without
+/// a limit, even after the connection was given up, and it ends when the socket does. So the socket ends with this value.
+#[derive(Default)]
+struct PendingSocket(Arc<Mutex<Option<TcpStream>>>);
+
+impl PendingSocket {
+    fn take(&self) -> Option<TcpStream> {
+        self.0.lock().ok()?.take()
+    }
+}
+
+impl Drop for PendingSocket {
+    fn drop(&mut self) {
+        if let Some(socket) = self.take() {
+            // An error says that it has ended already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
 impl RabbitMqBroker {
     pub(super) fn new(url: String, exchange: String, access: ClientAccess) -> Self {
         Self { url, exchange, access, connection: None }
@@ -35,22 +59,44 @@ impl RabbitMqBroker {
         // The error of an address may repeat it, and it may have a password.
         let uri: AMQPUri =
             self.url.parse().map_err(|_| DeliveryError::failed("the address of RabbitMQ is not valid"))?;
-        let what = "connecting to RabbitMQ";
-        if uri.scheme == AMQPScheme::AMQP {
-            let connect = Connection::connect_uri(uri, properties);
-            return in_time(what, connect).await.map_err(DeliveryError::failed);
-        }
-        // The client's own TLS trusts the system's certificates besides those of the file.
-        let tls = RustlsConnector::from(self.access.tls().map_err(DeliveryError::failed)?);
-        let runtime = lapin::runtime::default_runtime().map_err(DeliveryError::failed)?;
-        let over_tls = async move |uri: AMQPUri, runtime| {
-            let host = uri.authority.host.clone();
-            let tcp = AMQPUri { scheme: AMQPScheme::AMQP, ..uri };
-            let stream = tcp.connect_async(&runtime).await?;
-            Ok(stream.into_rustls(&tls, &host).await?)
+        let tls = match uri.scheme {
+            AMQPScheme::AMQP => None,
+            // The client's own TLS trusts the system's certificates besides those of the file.
+            AMQPScheme::AMQPS => {
+                Some(RustlsConnector::from(self.access.tls().map_err(DeliveryError::failed)?))
+            }
         };
-        let connect = Connection::connector(uri, runtime, over_tls, properties);
-        in_time(what, connect).await.map_err(DeliveryError::failed)
+        let runtime = lapin::runtime::default_runtime().map_err(DeliveryError::failed)?;
+        let pending = PendingSocket::default();
+        let place = Arc::clone(&pending.0);
+        let connect = Connection::connector(
+            uri,
+            runtime,
+            async move |uri, runtime| {
+                let host = uri.authority.host.clone();
+                let tcp = AMQPUri { scheme: AMQPScheme::AMQP, ..uri };
+                let open = async {
+                    let stream = tcp.connect_async(&runtime).await?;
+                    if let AsyncTcpStream::Plain(tcp) = &stream {
+                        let socket = tcp.get_ref().as_fd().try_clone_to_owned()?;
+                        if let Ok(mut place) = place.lock() {
+                            *place = Some(socket.into());
+                        }
+                    }
+                    match &tls {
+                        Some(tls) => stream.into_rustls(tls, &host).await,
+                        None => Ok(stream),
+                    }
+                };
+                let open = tokio::time::timeout(TIMEOUT, open).await;
+                Ok(open.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?)
+            },
+            properties,
+        );
+        let connection = in_time("connecting to RabbitMQ", connect).await.map_err(DeliveryError::failed)?;
+        // From now on it ends with the connection.
+        drop(pending.take());
+        Ok(connection)
     }
 
     async fn connect(&self) -> Result<(Connection, Channel), DeliveryError> {

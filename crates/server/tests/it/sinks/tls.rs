@@ -27,6 +27,9 @@ use tempfile::TempDir;
 /// The password in the addresses, which is shown nowhere.
 const PASSWORD: &str = "hush-hush";
 
+const UNTRUSTED: &str =
+    "the server's certificate is not trusted: ca_file has to have the authority that issued it";
+
 /// An authority, a server's certificate for `localhost`, and those of clients, as files.
 pub(super) struct Certificates {
     files: TempDir,
@@ -37,15 +40,16 @@ pub(super) struct Certificates {
 
 impl Certificates {
     pub(super) fn new() -> Self {
-        let (files, authority, other) = (TempDir::new().unwrap(), Authority::new(), Authority::new());
+        let (files, authority) = (TempDir::new().unwrap(), Authority::new());
+        let other = Authority::named("another authority");
         let pair = authority.issue_for(&["localhost"]);
         let client = authority.issue_for(&["stockhold"]);
         let stranger = other.issue_for(&["stockhold"]);
         for (name, text) in [
             ("ca.pem", &authority.pem),
             ("other.pem", &other.pem),
-            // One that is replaced while the server runs.
-            ("renewed.pem", &other.pem),
+            // It is replaced while the server runs. Until then it has another authority of the same name.
+            ("renewed.pem", &Authority::new().pem),
             ("cert.pem", &pair.cert),
             ("key.pem", &pair.key),
             ("client.pem", &client.cert),
@@ -106,8 +110,8 @@ impl Certificates {
         sell(&server, "tee", 10);
         wait_until_delivered(&server, "trusting");
         for (name, text) in [
-            ("distrusting", "the server's certificate is not trusted: set ca_file to who issued it"),
-            ("renewed", "the server's certificate is not trusted: set ca_file to who issued it"),
+            ("distrusting", UNTRUSTED),
+            ("renewed", UNTRUSTED),
             ("misnamed", "certificate not valid for name \"127.0.0.1\""),
         ] {
             let error = wait_for_error(&server, name);
