@@ -362,6 +362,14 @@ impl Config {
         sinks::options_of(&self.sinks)
     }
 
+    /// Reads the files of TLS of all sinks. An error names the sink, the key and the file.
+    pub fn check_sink_files(&self) -> Result<(), String> {
+        let check = |sink: SinkOptions| {
+            sink.check_files().map_err(|(member, what)| format!("sinks.{}.{member}: {what}", sink.name))
+        };
+        self.sink_options()?.into_iter().try_for_each(check)
+    }
+
     /// The names of the sinks that get all events.
     pub fn sinks_from_beginning(&self) -> Result<Vec<String>, String> {
         let sinks = self.sink_options()?.into_iter().filter(|sink| sink.start == SinkStart::Beginning);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use stockhold_relay::{EventFilter, KafkaOptions, SinkKind, SinkOptions, SinkStart, TypeFilter};
 
 /// The members of a sink.
-pub(crate) const SINK_KEYS: [&str; 13] = [
+pub(crate) const SINK_KEYS: [&str; 16] = [
     "kind",
     "types",
     "skus",
@@ -17,6 +17,9 @@ pub(crate) const SINK_KEYS: [&str; 13] = [
     "path",
     "rotate_bytes",
     "url",
+    "ca_file",
+    "client_cert_file",
+    "client_key_file",
     "stream",
     "exchange",
     "table",
@@ -24,6 +27,14 @@ pub(crate) const SINK_KEYS: [&str; 13] = [
     "inventory_topic",
 ];
 const KINDS: [&str; 6] = ["file", "nats", "rabbitmq", "kafka", "clickhouse", "redis"];
+/// The kinds that have an address, with the scheme of a connection without TLS, and of one with it.
+const SCHEMES: [(&str, &str, &str); 5] = [
+    ("nats", "nats", "tls"),
+    ("rabbitmq", "amqp", "amqps"),
+    ("kafka", "kafka", "kafkas"),
+    ("clickhouse", "http", "https"),
+    ("redis", "redis", "rediss"),
+];
 /// Longest name of a sink.
 const NAME_BYTES: usize = 32;
 /// Least and most bytes after which a file of events is not continued.
@@ -54,6 +65,15 @@ pub struct SinkSettings {
     /// The address of a server. It may have a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<SecretText>,
+    /// Certificates that are trusted instead of the system's, as PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// The certificate that the server is shown, as PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cert_file: Option<PathBuf>,
+    /// Its private key, as PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_key_file: Option<PathBuf>,
     /// The stream of a `nats`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
@@ -90,6 +110,9 @@ impl SinkSettings {
             "path" => self.path = Some(value.text()?.into()),
             "rotate_bytes" => self.rotate_bytes = Some(value.number(from_file)?),
             "url" => self.url = Some(SecretText::new(value.secret()?)),
+            "ca_file" => self.ca_file = Some(value.text()?.into()),
+            "client_cert_file" => self.client_cert_file = Some(value.text()?.into()),
+            "client_key_file" => self.client_key_file = Some(value.text()?.into()),
             "stream" => self.stream = Some(value.text()?),
             "exchange" => self.exchange = Some(value.text()?),
             "reservations_topic" => self.reservations_topic = Some(value.text()?),
@@ -107,17 +130,42 @@ impl SinkSettings {
                 NAME_BYTES - 1
             ));
         }
-        let url = |scheme: &str| {
-            let url =
-                self.url.as_ref().ok_or_else(|| format!("url: a sink of kind {} needs it", self.kind))?;
-            let found = url.expose().split_once("://").map_or("", |(scheme, _)| scheme);
-            // The secure form of a scheme ends with s, or is named tls.
-            if found != scheme && found != format!("{scheme}s") && !(scheme == "nats" && found == "tls") {
-                return Err(format!("url: must begin with {scheme}://"));
-            }
-            Ok(url.expose().to_owned())
+        let kind = self.to_kind()?;
+        self.check_foreign_members(&kind)?;
+        self.check_tls_members()?;
+        let start = match self.start.as_deref() {
+            None | Some("now") => SinkStart::Now,
+            Some("beginning") => SinkStart::Beginning,
+            Some(other) => return Err(format!("start: must be \"beginning\" or \"now\", found {other:?}")),
         };
-        let kind = match self.kind.as_str() {
+        let types = TypeFilter::parse(&self.types).map_err(|what| format!("types: {what}"))?;
+        let filter = EventFilter { types, skus: self.skus.clone(), locations: self.locations.clone() };
+        let client_certificate = self.client_cert_file.clone().zip(self.client_key_file.clone());
+        let (name, ca_file) = (name.to_owned(), self.ca_file.clone());
+        Ok(SinkOptions { name, kind, ca_file, client_certificate, filter, start })
+    }
+
+    /// Its schemes without TLS and with it. A file has none.
+    fn schemes(&self) -> Option<(&'static str, &'static str)> {
+        SCHEMES.iter().find(|(kind, ..)| *kind == self.kind).map(|(_, plain, secure)| (*plain, *secure))
+    }
+
+    fn scheme(&self) -> Option<&str> {
+        Some(self.url.as_ref()?.expose().split_once("://")?.0)
+    }
+
+    fn url(&self) -> Result<String, String> {
+        let url = self.url.as_ref().ok_or_else(|| format!("url: a sink of kind {} needs it", self.kind))?;
+        match self.schemes() {
+            Some((plain, secure)) if ![Some(plain), Some(secure)].contains(&self.scheme()) => {
+                Err(format!("url: must begin with {plain}:// or, for TLS, with {secure}://"))
+            }
+            _ => Ok(url.expose().to_owned()),
+        }
+    }
+
+    fn to_kind(&self) -> Result<SinkKind, String> {
+        Ok(match self.kind.as_str() {
             "file" => {
                 let bytes = self.rotate_bytes.unwrap_or(Self::ROTATE_BYTES);
                 if !ROTATE_BYTES.contains(&bytes) {
@@ -129,15 +177,15 @@ impl SinkSettings {
                 SinkKind::File { path, rotate_bytes: bytes }
             }
             "nats" => SinkKind::Nats {
-                url: url("nats")?,
+                url: self.url()?,
                 stream: self.stream.clone().unwrap_or_else(|| "STOCKHOLD".to_owned()),
             },
             "rabbitmq" => SinkKind::RabbitMq {
-                url: url("amqp")?,
+                url: self.url()?,
                 exchange: self.exchange.clone().unwrap_or_else(|| "stockhold".to_owned()),
             },
             "kafka" => {
-                let parsed = KafkaOptions::parse(&url("kafka")?);
+                let parsed = KafkaOptions::parse(&self.url()?);
                 let mut kafka = parsed.ok_or("url: must be like kafka://host:9092,host:9092")?;
                 if let Some(topic) = &self.reservations_topic {
                     kafka.reservations_topic.clone_from(topic);
@@ -154,23 +202,14 @@ impl SinkSettings {
                 if table.is_empty() || !table.chars().all(is_name) {
                     return Err("table: must have letters, digits, _ and . only".to_owned());
                 }
-                SinkKind::ClickHouse { url: url("http")?, table }
+                SinkKind::ClickHouse { url: self.url()?, table }
             }
-            "redis" => SinkKind::BrowseCache { url: url("redis")? },
+            "redis" => SinkKind::BrowseCache { url: self.url()? },
             "" => return Err(format!("kind: must be one of {}", KINDS.join(", "))),
             other => {
                 return Err(format!("kind: {other:?} is no kind of sink; there are {}", KINDS.join(", ")));
             }
-        };
-        self.check_foreign_members(&kind)?;
-        let start = match self.start.as_deref() {
-            None | Some("now") => SinkStart::Now,
-            Some("beginning") => SinkStart::Beginning,
-            Some(other) => return Err(format!("start: must be \"beginning\" or \"now\", found {other:?}")),
-        };
-        let types = TypeFilter::parse(&self.types).map_err(|what| format!("types: {what}"))?;
-        let filter = EventFilter { types, skus: self.skus.clone(), locations: self.locations.clone() };
-        Ok(SinkOptions { name: name.to_owned(), kind, filter, start })
+        })
     }
 
     /// Refuses members that belong to other kinds. They would have no effect, which the operator does not expect.
@@ -190,6 +229,34 @@ impl SinkSettings {
         match set.into_iter().find(|(_, is_set, of)| *is_set && *of != kind.name()) {
             Some((member, _, of)) => Err(format!("{member}: only a sink of kind {of} has it")),
             None => Ok(()),
+        }
+    }
+
+    /// Refuses members of TLS without it. The certificate and its key belong together.
+    fn check_tls_members(&self) -> Result<(), String> {
+        let set = [
+            ("ca_file", self.ca_file.is_some()),
+            ("client_cert_file", self.client_cert_file.is_some()),
+            ("client_key_file", self.client_key_file.is_some()),
+        ];
+        if let Some((member, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
+            let Some((_, secure)) = self.schemes() else {
+                return Err(format!("{member}: a sink of kind {} has none", self.kind));
+            };
+            if self.scheme() != Some(secure) {
+                return Err(format!("{member}: needs TLS: begin url with {secure}://"));
+            }
+        }
+        match (&self.client_cert_file, &self.client_key_file) {
+            (Some(_), None) => {
+                Err("client_cert_file: a certificate needs its private key: set client_key_file too"
+                    .to_owned())
+            }
+            (None, Some(_)) => {
+                Err("client_key_file: a private key needs its certificate: set client_cert_file too"
+                    .to_owned())
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -284,12 +351,49 @@ mod tests {
                 &[("LEDGER__KIND", "clickhouse"), ("LEDGER__URL", "http://h"), ("LEDGER__TABLE", "a b")],
                 "sinks.ledger.table: ",
             ),
+            (
+                &[("LEDGER__KIND", "nats"), ("LEDGER__URL", "natss://h")],
+                "sinks.ledger.url: must begin with nats:// or, for TLS, with tls://",
+            ),
+            (
+                &[("LEDGER__KIND", "file"), ("LEDGER__PATH", "o"), ("LEDGER__CA_FILE", "ca.pem")],
+                "sinks.ledger.ca_file: a sink of kind file has none",
+            ),
+            (
+                &[("LEDGER__KIND", "kafka"), ("LEDGER__URL", "kafka://h:1"), ("LEDGER__CA_FILE", "ca.pem")],
+                "sinks.ledger.ca_file: needs TLS: begin url with kafkas://",
+            ),
+            (
+                &[("LEDGER__KIND", "nats"), ("LEDGER__URL", "tls://h"), ("LEDGER__CLIENT_CERT_FILE", "c")],
+                "sinks.ledger.client_cert_file: a certificate needs its private key",
+            ),
+            (
+                &[("LEDGER__KIND", "nats"), ("LEDGER__URL", "tls://h"), ("LEDGER__CLIENT_KEY_FILE", "c")],
+                "sinks.ledger.client_key_file: a private key needs its certificate",
+            ),
             (&[("LEDGER__URI", "x")], "did you mean url?"),
             (&[("1__KIND", "file"), ("1__PATH", "o")], "sinks.1: the name"),
             (&[("LEDGER", "x")], "must be named like"),
         ] {
             let error = with(variables).unwrap_err();
             assert!(error.contains(what), "{variables:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_kind_with_an_address_has_the_files_of_tls() {
+        for (kind, _, secure) in SCHEMES {
+            let sinks = with(&[
+                ("LEDGER__KIND", kind),
+                ("LEDGER__URL", &format!("{secure}://h:1")),
+                ("LEDGER__CA_FILE", "ca.pem"),
+                ("LEDGER__CLIENT_CERT_FILE", "cert.pem"),
+                ("LEDGER__CLIENT_KEY_FILE", "key.pem"),
+            ]);
+            let sink = sinks.unwrap().remove(0);
+            assert_eq!(sink.kind.name(), kind);
+            assert_eq!(sink.ca_file, Some("ca.pem".into()));
+            assert_eq!(sink.client_certificate, Some(("cert.pem".into(), "key.pem".into())));
         }
     }
 

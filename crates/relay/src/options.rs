@@ -7,6 +7,7 @@ use crate::webhooks::WebhookOptions;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use stockhold_api::client::ClientAccess;
 use stockhold_notify::Notifier;
 
 /// What the relay is started with.
@@ -33,6 +34,10 @@ pub struct SinkOptions {
     pub name: String,
     /// What it is.
     pub kind: SinkKind,
+    /// Certificates that are trusted instead of the system's, as PEM. Only with TLS.
+    pub ca_file: Option<PathBuf>,
+    /// The certificate that the other system is shown, and its private key, as PEM. Only with TLS.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
     /// Which events it gets.
     pub filter: EventFilter,
     /// Where it begins if the store has no position of it.
@@ -145,9 +150,40 @@ impl SinkOptions {
         Self {
             name: Self::NOTIFICATIONS.to_owned(),
             kind: SinkKind::Notifications(Arc::new(notifier)),
+            ca_file: None,
+            client_certificate: None,
             filter: EventFilter { types, ..EventFilter::ALL },
             start: SinkStart::Now,
         }
+    }
+
+    /// Reads the files of TLS. An error has the key of the configuration that it is about.
+    pub fn check_files(&self) -> Result<(), (&'static str, String)> {
+        if let Some(file) = &self.ca_file {
+            let trusted = ClientAccess::default().with_ca_file(file);
+            trusted.tls().map_err(|error| ("ca_file", error.to_string()))?;
+        }
+        if let Some((_, key)) = &self.client_certificate {
+            let key = key.display().to_string();
+            self.access().tls().map_err(|error| {
+                let error = error.to_string();
+                let is_of_key = error.contains(&format!("private key of {key}: "));
+                (if is_of_key { "client_key_file" } else { "client_cert_file" }, error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whom the sink trusts, and by which certificate the other system knows it.
+    pub(crate) fn access(&self) -> ClientAccess {
+        let mut access = ClientAccess::default();
+        if let Some(file) = &self.ca_file {
+            access = access.with_ca_file(file);
+        }
+        if let Some((cert, key)) = &self.client_certificate {
+            access = access.with_client_certificate(cert, key);
+        }
+        access
     }
 }
 

@@ -71,6 +71,9 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(tls) => tls,
         Err(error) => return exit::because(exit::USAGE, error),
     };
+    if let Err(error) = config.check_sink_files() {
+        return exit::because(exit::USAGE, error);
+    }
     let sockets = Sockets::bind(config);
     // Do not create a data directory when the addresses are in use. An existing one may be in use by a server that has
     // the addresses too, and that error says more.

@@ -3,8 +3,8 @@
 use super::Error;
 use hyper::header::HeaderValue;
 use rustls::crypto::ring;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct ClientAccess {
     ca_file: Option<PathBuf>,
+    /// The files of a certificate and of its private key.
+    client_certificate: Option<(PathBuf, PathBuf)>,
     authorization: Option<HeaderValue>,
 }
 
@@ -22,6 +24,22 @@ impl ClientAccess {
     pub fn with_ca_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca_file = Some(file.into());
         self
+    }
+
+    /// Shows the certificate of this PEM file to servers that ask for one. The other file has its private key.
+    pub fn with_client_certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.client_certificate = Some((cert.into(), key.into()));
+        self
+    }
+
+    /// The file whose certificates are trusted, if they are not the system's.
+    pub fn ca_file(&self) -> Option<&Path> {
+        self.ca_file.as_deref()
+    }
+
+    /// The files of the certificate that servers are shown, and of its private key.
+    pub fn client_certificate(&self) -> Option<(&Path, &Path)> {
+        self.client_certificate.as_ref().map(|(cert, key)| (cert.as_path(), key.as_path()))
     }
 
     /// Sends this API key with every request. An error does not repeat it.
@@ -43,7 +61,7 @@ impl ClientAccess {
         self.authorization.as_ref()
     }
 
-    /// The client's side of TLS 1.2 and 1.3. Reads the certificates that are trusted.
+    /// The client's side of TLS 1.2 and 1.3. Reads the files, and the certificates that are trusted.
     pub fn tls(&self) -> Result<Arc<ClientConfig>, Error> {
         let mut roots = RootCertStore::empty();
         match &self.ca_file {
@@ -62,22 +80,41 @@ impl ClientAccess {
                 }
             }
         }
-        with_roots(roots)
+        with_roots(roots, self.client_certificate())
     }
 }
 
 /// TLS that trusts nobody, for clients that speak plain HTTP.
 pub(super) fn no_tls() -> Result<Arc<ClientConfig>, Error> {
-    with_roots(RootCertStore::empty())
+    with_roots(RootCertStore::empty(), None)
 }
 
-fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, Error> {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+fn with_roots(roots: RootCertStore, own: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>, Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Tls(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let config = builder.with_client_auth_cert(certificates(cert)?, private_key(key)?);
+            config.map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    unusable_key(key, &format!("is not the key of the certificate in {}", cert.display()))
+                }
+                error => unusable(cert, &format!("the first one can't be used: {error}")),
+            })?
+        }
+    };
     Ok(Arc::new(config))
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    let read = std::fs::read(file).map_err(|error| unusable_key(file, &error.to_string()))?;
+    // The error may repeat a part of the key.
+    PrivateKeyDer::from_pem_slice(&read).map_err(|_| {
+        unusable_key(file, "has no private key: it must be PEM with -----BEGIN PRIVATE KEY-----")
+    })
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
@@ -92,6 +129,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 
 fn unusable(file: &Path, what: &str) -> Error {
     Error::Unsendable(format!("certificates of {}: {what}", file.display()))
+}
+
+fn unusable_key(file: &Path, what: &str) -> Error {
+    Error::Unsendable(format!("private key of {}: {what}", file.display()))
 }
 
 /// The error of TLS below another one, if it is one. A further try would end in the same way.
@@ -131,6 +172,20 @@ mod tests {
         let why = |file: &str| ClientAccess::default().with_ca_file(file).tls().unwrap_err().to_string();
         assert!(why("/nowhere/ca.pem").contains("/nowhere/ca.pem: No such file"));
         assert!(why(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("has no certificate"));
+    }
+
+    #[test]
+    fn a_file_without_a_key_is_named() {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let trusts_nobody = |cert: &str, key: &str| {
+            let own = Some((Path::new(cert), Path::new(key)));
+            with_roots(RootCertStore::empty(), own).unwrap_err().to_string()
+        };
+        assert!(trusts_nobody(manifest, manifest).contains("Cargo.toml: has no certificate"));
+        let why = private_key(Path::new(manifest)).unwrap_err().to_string();
+        assert!(why.contains("private key of") && why.contains("has no private key"), "{why}");
+        let why = private_key(Path::new("/nowhere/key.pem")).unwrap_err().to_string();
+        assert!(why.contains("/nowhere/key.pem: No such file"), "{why}");
     }
 
     #[test]

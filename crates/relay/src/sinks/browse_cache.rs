@@ -8,8 +8,10 @@ use crate::filter::EventFilter;
 use crate::message::{ItemState, Message};
 use crate::sink::{DeliveryError, Sink, SinkFuture};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError, Script};
+use redis::{AsyncConnectionConfig, Client, ClientTlsConfig, RedisError, Script, TlsCertificates};
+use std::path::Path;
 use std::sync::Arc;
+use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::{instant_text, path_segment};
 use stockhold_domain::{Instant, Item, ItemKey, Mode};
 use stockhold_store::{ItemPageRequest, Query, QueryResult, Store};
@@ -22,6 +24,7 @@ const ITEMS_AT_ONCE: usize = 500;
 /// Hashes in Redis.
 pub(super) struct BrowseCache {
     url: String,
+    access: ClientAccess,
     store: Arc<dyn Store>,
     filter: EventFilter,
     script: Script,
@@ -55,14 +58,34 @@ impl CacheEntry {
 }
 
 impl BrowseCache {
-    pub(super) fn new(url: String, store: Arc<dyn Store>, filter: EventFilter) -> Self {
-        Self { url, store, filter, script: Script::new(include_str!("browse_cache.lua")), connection: None }
+    pub(super) fn new(url: String, access: ClientAccess, store: Arc<dyn Store>, filter: EventFilter) -> Self {
+        let script = Script::new(include_str!("browse_cache.lua"));
+        Self { url, access, store, filter, script, connection: None }
+    }
+
+    fn client(&self) -> Result<Client, DeliveryError> {
+        let (ca, own) = (self.access.ca_file(), self.access.client_certificate());
+        let client = if ca.is_none() && own.is_none() {
+            Client::open(self.url.as_str())
+        } else {
+            // An error names the file. The client of Redis takes the content of the files.
+            self.access.tls().map_err(DeliveryError::failed)?;
+            let read = |file: &Path| std::fs::read(file).map_err(DeliveryError::failed);
+            let client_tls = match own {
+                Some((cert, key)) => {
+                    Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+                }
+                None => None,
+            };
+            let files = TlsCertificates { client_tls, root_cert: ca.map(read).transpose()? };
+            Client::build_with_tls(self.url.as_str(), files)
+        };
+        // The error of an address may repeat it, and it may have a password.
+        client.map_err(|_| DeliveryError::failed("the address of Redis is not valid"))
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, DeliveryError> {
-        // The error of an address may repeat it, and it may have a password.
-        let client = Client::open(self.url.as_str())
-            .map_err(|_| DeliveryError::failed("the address of Redis is not valid"))?;
+        let client = self.client()?;
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(super::TIMEOUT));
         let connect = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = in_time("connecting to Redis", connect).await.map_err(DeliveryError::failed)?;

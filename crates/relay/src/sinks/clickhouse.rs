@@ -36,6 +36,7 @@ const TABLE: &str = include_str!("clickhouse.sql");
 pub(super) struct ClickHouse {
     address: ServerAddress,
     table: String,
+    access: ClientAccess,
     client: Option<HttpClient>,
     inserted_at: Option<Instant>,
 }
@@ -47,12 +48,12 @@ enum HttpClient {
 }
 
 impl HttpClient {
-    fn new(is_secure: bool) -> Result<Self, DeliveryError> {
+    fn new(is_secure: bool, access: &ClientAccess) -> Result<Self, DeliveryError> {
         let builder = Client::builder(TokioExecutor::new());
         if !is_secure {
             return Ok(Self::Plain(builder.build_http()));
         }
-        let tls = ClientAccess::default().tls().map_err(DeliveryError::failed)?;
+        let tls = access.tls().map_err(DeliveryError::failed)?;
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(Arc::unwrap_or_clone(tls))
             .https_only()
@@ -93,8 +94,8 @@ impl ServerAddress {
 }
 
 impl ClickHouse {
-    pub(super) fn new(url: &str, table: String) -> Self {
-        Self { address: ServerAddress::parse(url), table, client: None, inserted_at: None }
+    pub(super) fn new(url: &str, table: String, access: ClientAccess) -> Self {
+        Self { address: ServerAddress::parse(url), table, access, client: None, inserted_at: None }
     }
 
     async fn insert(&mut self, messages: &[Message]) -> Result<(), DeliveryError> {
@@ -113,7 +114,10 @@ impl ClickHouse {
     async fn query(&mut self, query: &str, body: Vec<u8>) -> Result<(), DeliveryError> {
         let client = match &self.client {
             Some(client) => client,
-            None => self.client.insert(HttpClient::new(self.address.origin.starts_with("https:"))?),
+            None => {
+                let is_secure = self.address.origin.starts_with("https:");
+                self.client.insert(HttpClient::new(is_secure, &self.access)?)
+            }
         };
         let mut uri = format!("{}/?query={}", self.address.origin, path_segment(query));
         if let Some(database) = &self.address.database {
@@ -135,7 +139,14 @@ impl ClickHouse {
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             Ok::<_, String>((head.status, String::from_utf8_lossy(&body).into_owned()))
         };
-        let (status, text) = in_time("asking ClickHouse", answer).await.map_err(DeliveryError::failed)?;
+        let (status, text) = match in_time("asking ClickHouse", answer).await {
+            Ok(answer) => answer,
+            Err(what) => {
+                // The next one reads the files of TLS again.
+                self.client = None;
+                return Err(DeliveryError::failed(what));
+            }
+        };
         if status.is_success() {
             return Ok(());
         }

@@ -15,12 +15,15 @@ use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
 use rskafka::record::Record;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::{CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX};
 use tokio::task::JoinSet;
 
 /// Bytes of records that are sent to a partition at once. Brokers take a batch of 1 MiB unless they are configured otherwise.
 const BATCH_BYTES: usize = 512 * 1024;
+/// How long the client itself tries again. Shorter than [`TIMEOUT`], so that the error says why a connection fails.
+const CLIENT_RETRIES: Duration = Duration::from_secs(5);
 /// Partitions of a topic that is made.
 const PARTITIONS: i32 = 12;
 /// The broker's own number of replicas.
@@ -29,6 +32,7 @@ const DEFAULT_REPLICAS: i16 = -1;
 /// The topics of Kafka.
 pub(super) struct Kafka {
     options: KafkaOptions,
+    access: ClientAccess,
     connection: Option<KafkaConnection>,
 }
 
@@ -40,8 +44,8 @@ struct KafkaConnection {
 }
 
 impl Kafka {
-    pub(super) fn new(options: KafkaOptions) -> Self {
-        Self { options, connection: None }
+    pub(super) fn new(options: KafkaOptions, access: ClientAccess) -> Self {
+        Self { options, access, connection: None }
     }
 
     fn topic(&self, message: &Message) -> &str {
@@ -53,12 +57,12 @@ impl Kafka {
     /// The connection, which is made if there is none.
     async fn connected(&mut self) -> Result<&mut KafkaConnection, DeliveryError> {
         if self.connection.is_none() {
-            let deadline = BackoffConfig { deadline: Some(TIMEOUT), ..BackoffConfig::default() };
+            let backoff = BackoffConfig { deadline: Some(CLIENT_RETRIES), ..BackoffConfig::default() };
             let mut builder = ClientBuilder::new(self.options.brokers.clone())
                 .client_id("stockhold")
-                .backoff_config(deadline);
+                .backoff_config(backoff);
             if self.options.is_secure {
-                let tls = ClientAccess::default().tls().map_err(DeliveryError::failed)?;
+                let tls = self.access.tls().map_err(DeliveryError::failed)?;
                 builder = builder.tls_config(tls);
             }
             if let Some((name, password)) = self.options.user.clone() {

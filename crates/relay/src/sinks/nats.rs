@@ -2,15 +2,17 @@
 
 use super::broker::Broker;
 use super::in_time;
+use crate::connection::split_user;
 use crate::message::Message;
 use crate::sink::DeliveryError;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, Event, HeaderMap};
+use async_nats::{Client, ConnectOptions, Event, HeaderMap};
 use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::{CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX};
 
 /// How often is looked whether the connection is lost on which a confirmation is waited for.
@@ -20,6 +22,7 @@ const LOST_POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct NatsBroker {
     url: String,
     stream: String,
+    access: ClientAccess,
     connection: Option<NatsConnection>,
 }
 
@@ -31,8 +34,26 @@ struct NatsConnection {
 }
 
 impl NatsBroker {
-    pub(super) fn new(url: String, stream: String) -> Self {
-        Self { url, stream, connection: None }
+    pub(super) fn new(url: String, stream: String, access: ClientAccess) -> Self {
+        Self { url, stream, access, connection: None }
+    }
+
+    /// The address without a user, and the options that belong to it. The client itself does not look at the user of an address.
+    fn address(&self) -> Result<(String, ConnectOptions), DeliveryError> {
+        let mut options = ConnectOptions::new().name("stockhold");
+        let (scheme, rest) = self.url.split_once("://").unwrap_or(("nats", &self.url));
+        let (user, host) = split_user(rest);
+        options = match user {
+            Some((token, password)) if password.is_empty() => options.token(token),
+            Some((name, password)) => options.user_and_password(name, password),
+            None => options,
+        };
+        if scheme == "tls" {
+            let tls = self.access.tls().map_err(DeliveryError::failed)?;
+            // Also on the other servers of the cluster, which the first one names.
+            options = options.require_tls(true).tls_client_config(Arc::unwrap_or_clone(tls));
+        }
+        Ok((format!("{scheme}://{host}"), options))
     }
 
     /// The connection, which is made if there is none, or if it was lost.
@@ -40,13 +61,14 @@ impl NatsBroker {
         if self.connection.as_ref().is_none_or(|connection| connection.is_lost.load(Ordering::Relaxed)) {
             let is_lost = Arc::new(AtomicBool::new(false));
             let flag = Arc::clone(&is_lost);
-            let options = async_nats::ConnectOptions::new().name("stockhold").event_callback(move |event| {
+            let (address, options) = self.address()?;
+            let options = options.event_callback(move |event| {
                 if matches!(event, Event::Disconnected | Event::Closed) {
                     flag.store(true, Ordering::Relaxed);
                 }
                 std::future::ready(())
             });
-            let connect = options.connect(&self.url);
+            let connect = options.connect(&address);
             let client = in_time("connecting to NATS", connect).await.map_err(DeliveryError::failed)?;
             let mut context = jetstream::new(client.clone());
             context.set_timeout(super::TIMEOUT);

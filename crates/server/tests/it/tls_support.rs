@@ -8,7 +8,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -37,8 +37,13 @@ pub(crate) struct Pair {
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::named("authority of a test")
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params.self_signed(&key).unwrap().pem();
         Self { issuer: Issuer::new(params, key), pem }
@@ -46,10 +51,47 @@ impl Authority {
 
     /// A new pair for this machine.
     pub(crate) fn issue(&self) -> Pair {
+        self.issue_for(&["localhost", "127.0.0.1"])
+    }
+
+    /// A new pair for these names and addresses.
+    pub(crate) fn issue_for(&self, names: &[&str]) -> Pair {
         let key = KeyPair::generate().unwrap();
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let cert = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        // OpenSSL and Erlang take a certificate for a root if it has the name of who issued it.
+        let mut params = CertificateParams::new(names.clone()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, &names[0]);
+        let cert = params.signed_by(&key, &self.issuer).unwrap();
         Pair { cert: cert.pem(), key: key.serialize_pem() }
+    }
+
+    /// The certificates of those who trust it.
+    pub(crate) fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        roots
+    }
+
+    /// The side of a client that trusts it, and shows its own certificate if it has one.
+    pub(crate) fn client_config(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        own: Option<&Pair>,
+        protocols: &[&str],
+    ) -> Arc<ClientConfig> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots());
+        let mut config = match own {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(vec![own.der()], key).unwrap()
+            }
+        };
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
     }
 }
 
@@ -128,21 +170,7 @@ impl TlsServer {
         own: Option<&Pair>,
         protocols: &[&str],
     ) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.authority.pem.as_bytes()).unwrap()).unwrap();
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots);
-        let mut config = match own {
-            None => builder.with_no_client_auth(),
-            Some(own) => {
-                let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(vec![own.der()], key).unwrap()
-            }
-        };
-        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        Arc::new(config)
+        self.authority.client_config(versions, own, protocols)
     }
 
     pub(crate) async fn handshake(&self, config: &Arc<ClientConfig>) -> io::Result<TlsStream<TcpStream>> {

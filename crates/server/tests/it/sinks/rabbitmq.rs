@@ -15,11 +15,17 @@ pub(super) struct RabbitMq {
 
 impl RabbitMq {
     pub(super) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// One with further lines of its configuration.
+    pub(super) fn start_with(lines: &str) -> Self {
         let (port, distribution_port, epmd_port) = (free_port(), free_port(), free_port());
         let node = format!("test{port}@localhost");
         let server = Self { port, distribution_port, epmd_port, node, dir: tempfile::tempdir().unwrap() };
-        let config =
-            format!("listeners.tcp.1 = 127.0.0.1:{port}\nloopback_users = none\nlog.console = false\n");
+        let config = format!(
+            "listeners.tcp.1 = 127.0.0.1:{port}\nloopback_users = none\nlog.console = false\n{lines}"
+        );
         fs::write(server.dir.path().join("rabbitmq.conf"), config).unwrap();
         fs::write(server.dir.path().join("plugins"), "[].\n").unwrap();
         server.spawn();
@@ -49,6 +55,14 @@ impl RabbitMq {
     pub(super) fn stop(&self) {
         let stopped = self.control().arg("stop").output().unwrap();
         assert!(stopped.status.success(), "{stopped:?}");
+    }
+
+    /// Makes a user who may do everything.
+    pub(super) fn add_user(&self, name: &str, password: &str) {
+        for arguments in [&["add_user", name, password][..], &["set_permissions", name, ".*", ".*", ".*"]] {
+            let done = self.control().args(arguments).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        }
     }
 
     fn control(&self) -> Command {
