@@ -147,7 +147,13 @@ fn rounds(lab: &Lab<'_>, plan: Plan, alone: &Contender<'_>, cluster: &Contender<
         even.push(both((COLD, SKUS), 2)?);
         let basket = |skus: &[String; 2], part| cluster.basket(skus, plan, seed(part));
         apart.0.push([basket(&baskets[0], 3)?, basket(&baskets[1], 4)?]);
-        println!("round {round}: {:?} {:?}", hot.last(), even.last());
+        for (what, pair) in [("one hot SKU", hot.last()), ("8 SKUs", even.last())] {
+            let Some([alone, cluster]) = pair else { continue };
+            println!(
+                "round {round}: {what}: {:.0} reserves/s on PostgreSQL, {:.0} on Citus",
+                alone.reserves, cluster.reserves
+            );
+        }
     }
     report(&hot, &even, &apart, connections)
 }
