@@ -362,8 +362,9 @@ impl Config {
         sinks::options_of(&self.sinks)
     }
 
-    /// Reads the files of TLS of all sinks. An error names the sink, the key and the file.
-    pub fn check_sink_files(&self) -> Result<(), String> {
+    /// Reads the files of TLS of webhooks and of all sinks. An error names the key and the file.
+    pub fn check_client_files(&self) -> Result<(), String> {
+        self.webhook_options()?.check_files().map_err(|what| format!("webhook_ca_file: {what}"))?;
         let check = |sink: SinkOptions| {
             sink.check_files().map_err(|(member, what)| format!("sinks.{}.{member}: {what}", sink.name))
         };

@@ -66,9 +66,6 @@ impl Relay {
         let (stop, stopped) = watch::channel(false);
         let client = options.webhooks.client();
         if let Err(error) = &client {
-            if options.webhooks.ca_file.is_some() {
-                return Err(io::Error::other(format!("webhook_ca_file: {error}")));
-            }
             tracing::warn!(error, "webhooks can't be sent");
         }
         let webhook_client = Arc::new(client);

@@ -71,7 +71,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(tls) => tls,
         Err(error) => return exit::because(exit::USAGE, error),
     };
-    if let Err(error) = config.check_sink_files() {
+    if let Err(error) = config.check_client_files() {
         return exit::because(exit::USAGE, error);
     }
     let sockets = Sockets::bind(config);

@@ -36,12 +36,25 @@ pub struct WebhookOptions {
 }
 
 impl WebhookOptions {
+    /// Reads the file of certificates, if there is one.
+    pub fn check_files(&self) -> Result<(), String> {
+        match self.ca_file {
+            Some(_) => self.access().tls().map(drop).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whom webhooks trust.
+    fn access(&self) -> ClientAccess {
+        match &self.ca_file {
+            Some(file) => ClientAccess::default().with_ca_file(file),
+            None => ClientAccess::default(),
+        }
+    }
+
     /// The client. It needs certificates, so a system without any has none.
     pub(crate) fn client(&self) -> Result<WebhookClient, String> {
-        let mut access = ClientAccess::default();
-        if let Some(file) = &self.ca_file {
-            access = access.with_ca_file(file);
-        }
+        let access = self.access();
         let lookup: Arc<dyn Lookup> = Arc::new(SystemLookup);
         WebhookClient::new(AllowedNetworks(self.allowed_networks.clone()), &access, &lookup)
     }

@@ -41,8 +41,7 @@ pub(crate) trait Session: Send + 'static {
     /// Begins, locks, reads the clock, reads.
     fn lock(&mut self, lock_set: &LockSet) -> impl Future<Output = Result<LockedRows, DbError>> + Send;
 
-    /// Whether [`Self::lock`] leaves out the keys, so that [`Self::used_keys`] finds those of late arrivals too. That is so where the
-    /// table's key does not refuse every key that was used before.
+    /// Whether [`Self::lock`] leaves keys to [`Self::used_keys`], because the table's key does not refuse all used keys of late arrivals.
     fn reads_keys_after_locking(&self) -> bool {
         false
     }
@@ -76,8 +75,7 @@ pub(crate) trait Session: Send + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Unit>, DbError>> + Send;
 
-    /// A unit with the serials of its newest batches of events, oldest first: no more than fit into
-    /// [`super::UNIT_HISTORY_BYTES`], and none from before they were kept.
+    /// A unit with the serials of its newest batches of events, oldest first: as many as [`super::UNIT_HISTORY_BYTES`] has kept.
     fn unit(
         &mut self,
         item: &ItemKey,

@@ -377,3 +377,20 @@ fn a_start_with_a_file_of_a_sink_that_can_not_be_used_names_the_key() {
         assert!(!dir.path().join("data").exists(), "nothing was done");
     }
 }
+
+#[test]
+fn a_start_with_a_file_of_webhooks_that_can_not_be_used_names_the_key() {
+    let (dir, certificates) = (TempDir::new().unwrap(), Certificates::new());
+    for (file, words) in [
+        ("missing.pem", "missing.pem: No such file"),
+        ("client-key.pem", "client-key.pem: has no certificate"),
+    ] {
+        let mut command = stockhold(dir.path());
+        command.args(["serve", "--data-dir", "data", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]);
+        let refused = command.env("STOCKHOLD_WEBHOOK_CA_FILE", certificates.path(file)).output().unwrap();
+        let told = said(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{told}");
+        assert!(told.contains("webhook_ca_file: ") && told.contains(words), "{told}");
+        assert!(!dir.path().join("data").exists(), "nothing was done");
+    }
+}
