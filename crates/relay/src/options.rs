@@ -161,12 +161,11 @@ impl SinkOptions {
     pub fn check_files(&self) -> Result<(), (&'static str, String)> {
         if let Some(file) = &self.ca_file {
             let trusted = ClientAccess::default().with_ca_file(file);
-            trusted.tls().map_err(|error| ("ca_file", error.to_string()))?;
+            trusted.check_files().map_err(|error| ("ca_file", error))?;
         }
         if let Some((_, key)) = &self.client_certificate {
             let key = key.display().to_string();
-            self.access().tls().map_err(|error| {
-                let error = error.to_string();
+            self.access().check_files().map_err(|error| {
                 let is_of_key = error.contains(&format!("private key of {key}: "));
                 (if is_of_key { "client_key_file" } else { "client_cert_file" }, error)
             })?;

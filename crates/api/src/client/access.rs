@@ -61,6 +61,14 @@ impl ClientAccess {
         self.authorization.as_ref()
     }
 
+    /// Reads the files. An error names the one that can't be used.
+    pub fn check_files(&self) -> Result<(), String> {
+        self.tls().map(drop).map_err(|error| match error {
+            Error::Unsendable(what) => what,
+            error => error.to_string(),
+        })
+    }
+
     /// The client's side of TLS 1.2 and 1.3. Reads the files, and the certificates that are trusted.
     pub fn tls(&self) -> Result<Arc<ClientConfig>, Error> {
         let mut roots = RootCertStore::empty();

@@ -39,7 +39,7 @@ impl WebhookOptions {
     /// Reads the file of certificates, if there is one.
     pub fn check_files(&self) -> Result<(), String> {
         match self.ca_file {
-            Some(_) => self.access().tls().map(drop).map_err(|error| error.to_string()),
+            Some(_) => self.access().check_files(),
             None => Ok(()),
         }
     }
