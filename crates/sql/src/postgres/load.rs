@@ -7,7 +7,7 @@ use super::params::in_order;
 use super::rows::{self, HoldArrays, ItemArrays, KeyArrays, RecordArrays};
 use super::units;
 use crate::engine::{
-    DbError, Deadline, LockSet, LockedRows, Release, Rows, SkipLockedResult, hold_from, key_from,
+    DbError, Deadline, LockSet, LockedRows, Release, Rows, Session, SkipLockedResult, hold_from, key_from,
 };
 use core::future::Future;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,7 @@ impl PostgresConnection {
             this.query(&s.lock_records, records.ids.len(), records.params()),
             async { Ok(this.client.query_one(&s.clock_and_serial, &[&bucket]).await?) },
             this.query(&s.read_items, seen.keys.len(), seen.params()),
-            this.load_unlocked(lock_set, this.layout == Layout::OneServer),
+            this.load_unlocked(lock_set, !this.reads_keys_after_locking()),
         )?;
         let serial: i64 = clock.try_get(1)?;
         let mut rows = with_items_and_holds(rest.rows, &items, &holds)?;
