@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockhold_store::parsers::PARSERS;
+use stockhold_conformance::parsers::PARSERS;
 
 fuzz_target!(|data: &[u8]| {
     if let Some((choice, bytes)) = data.split_first() {

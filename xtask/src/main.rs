@@ -91,7 +91,7 @@ impl Command {
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     let result = match command {
-        _ if command.measures() && cfg!(debug_assertions) => in_release(),
+        _ if command.measures() && cfg!(debug_assertions) => in_dist(),
         Command::Bench(options) => bench::run(&options),
         Command::Databases(options) => bench::databases::run(&options),
         Command::Gate(options) => bench::gate::run(&options),
@@ -116,10 +116,10 @@ fn main() -> ExitCode {
 }
 
 /// Runs the same command in a build that is optimised as the server is that it measures.
-fn in_release() -> Outcome<()> {
+fn in_dist() -> Outcome<()> {
     let mut command = spawn::cargo();
-    command.args(["run", "--release", "--quiet", "--locked", "--package", "xtask", "--"]);
+    command.args(["run", "--profile", "dist", "--quiet", "--locked", "--package", "xtask", "--"]);
     command.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
     let status = command.status()?;
-    if status.success() { Ok(()) } else { fail(format!("the release build of xtask ended with {status}")) }
+    if status.success() { Ok(()) } else { fail(format!("the optimised build of xtask ended with {status}")) }
 }

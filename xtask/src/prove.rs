@@ -1,5 +1,6 @@
 //! `cargo xtask prove`: everything that tries to break a server, in one run. The first part that fails ends the run; at the
-//! end it prints the seconds of each part. The short form is part of `scripts/test`, the long one of `scripts/prove`.
+//! end it prints the seconds of each part. The short form is part of `scripts/test`, the usual one of `scripts/test-more`, the long
+//! one of `scripts/prove`.
 
 use crate::clock::wall_millis;
 use crate::source::has_no_fault_points;
@@ -12,10 +13,10 @@ use std::time::Instant;
 /// How much is run.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// A few minutes: every fault point with one action, no aged data, everything else a few times
+    /// A minute: kills, failing disks, clocks that jump, power cuts and histories, a few times each
     #[arg(long, conflicts_with = "long")]
     short: bool,
-    /// Hours: everything many times
+    /// Hours: everything many times, every fault point with every action, aged data too
     #[arg(long)]
     long: bool,
     /// Repeats a run's choices; the moments at which kills hit stay the machine's
@@ -24,17 +25,19 @@ pub(crate) struct Options {
     /// Break this server instead of building one; fault points always use one that is built with them
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
-    /// Check that this server has no fault points in it, instead of building a release
+    /// Check that this server, which is to be shipped, has no fault points in it
     #[arg(long, value_name = "FILE")]
     shipped: Option<PathBuf>,
 }
 
-/// How often each part is run.
+/// How often each part is run. A part is left out where it is zero.
 struct Amounts {
     kills: u64,
     disk_faults: u64,
     jumps: u64,
     images: u64,
+    /// Actions at each fault point: one, or all.
+    actions: Actions,
     flips: u64,
     histories: u64,
     /// Of each database.
@@ -43,31 +46,42 @@ struct Amounts {
     relay_kills: u64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Actions {
+    None,
+    One,
+    All,
+}
+
 const SHORT: Amounts = Amounts {
-    kills: 25,
+    kills: 15,
+    disk_faults: 7,
+    jumps: 2,
+    images: 15,
+    actions: Actions::None,
+    flips: 0,
+    histories: HISTORIES_WITH_EVERYTHING,
+    failovers: 0,
+    relay_kills: 0,
+};
+// A test of the server has two kills of the server that serves the sinks.
+const USUAL: Amounts = Amounts {
+    kills: 50,
     disk_faults: 14,
     jumps: 5,
     images: 40,
+    actions: Actions::One,
     flips: 3,
     histories: HISTORIES_WITH_EVERYTHING,
     failovers: 1,
     relay_kills: 0,
-};
-const USUAL: Amounts = Amounts {
-    kills: 200,
-    disk_faults: 70,
-    jumps: 20,
-    images: 300,
-    flips: 20,
-    histories: 1_000,
-    failovers: 25,
-    relay_kills: 50,
 };
 const LONG: Amounts = Amounts {
     kills: 2_000,
     disk_faults: 350,
     jumps: 100,
     images: 3_000,
+    actions: Actions::All,
     flips: 100,
     histories: 10_000,
     failovers: 50,
@@ -91,29 +105,39 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     };
     let seed = options.seed.unwrap_or_else(wall_millis);
     let mut parts = Parts::default();
-    let shipped = server_binary(options.shipped.as_deref(), Build::Release)?;
-    let server = server_binary(options.server.as_deref(), Build::Proof)?;
-    parts.run("no fault points in what is shipped", || has_no_fault_points(&shipped))?;
-    let Amounts { kills, disk_faults, jumps, .. } = *amounts;
+    let server = server_binary(options.server.as_deref(), Build::Dev)?;
+    if let Some(shipped) = &options.shipped {
+        parts.run("no fault points in what is shipped", || has_no_fault_points(shipped))?;
+    }
+    let Amounts { kills, disk_faults, jumps, actions, .. } = *amounts;
+    let one_action = actions == Actions::One;
     for (name, only) in [
         ("kills", "kills"),
         ("fault points", "points"),
         ("failing disks", "disk"),
         ("clocks that jump", "clock"),
     ] {
-        let crash = crash::Options::of(only, (kills, disk_faults, jumps), options.short, seed, &server);
+        if only == "points" && actions == Actions::None {
+            continue;
+        }
+        let crash = crash::Options::of(only, (kills, disk_faults, jumps), one_action, seed, &server);
         parts.run(name, || crash::run(&crash))?;
     }
     parts.run("power cuts", || powercut::run(&powercut::Options::of(amounts.images, seed, &server)))?;
-    parts.run("faults", || faults::run(&faults::Options::of(amounts.flips, options.short, seed, &server)))?;
+    if amounts.flips > 0 {
+        let faults = faults::Options::of(amounts.flips, one_action, seed, &server);
+        parts.run("faults", || faults::run(&faults))?;
+    }
     for (name, seed) in
         [("histories from the seed on", seed), ("histories from a new seed on", wall_millis())]
     {
         let (histories, seed) = (amounts.histories.to_string(), seed.to_string());
         parts.run(name, || sim::run_sim(&server, &["--histories", &histories, "--seed", &seed]))?;
     }
-    parts.run("failovers", || failover::run(&failover::Options::of(amounts.failovers, seed, &server)))?;
-    // A test of the server has two kills.
+    if amounts.failovers > 0 {
+        let failovers = failover::Options::of(amounts.failovers, seed, &server);
+        parts.run("failovers", || failover::run(&failovers))?;
+    }
     if amounts.relay_kills > 0 {
         let deliveries = deliveries::Options::of_kills(amounts.relay_kills, &server);
         parts.run("sinks over kills", || deliveries::run(&deliveries))?;

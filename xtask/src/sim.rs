@@ -21,11 +21,7 @@ pub(crate) struct Options {
 /// Runs histories and prints what happened.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let arguments: Vec<&str> = options.arguments.iter().map(String::as_str).collect();
-    if options.whole {
-        run_whole(&arguments)
-    } else {
-        run_sim(&server_binary(None, Build::Proof)?, &arguments)
-    }
+    if options.whole { run_whole(&arguments) } else { run_sim(&server_binary(None, Build::Dev)?, &arguments) }
 }
 
 /// Runs `stockhold sim`.
@@ -34,9 +30,10 @@ pub(crate) fn run_sim(server: &Path, arguments: &[&str]) -> Outcome<()> {
 }
 
 fn run_whole(arguments: &[&str]) -> Outcome<()> {
-    let example = ["run", "--quiet", "--locked", "--profile", "proof", "--package", "stockhold-sim"];
+    let example =
+        ["run", "--quiet", "--locked", "--package", "stockhold-conformance", "--example", "whole", "--"];
     let mut command = cargo();
-    command.args(example).args(["--features", "whole", "--example", "whole", "--"]).args(arguments);
+    command.args(example).args(arguments);
     succeeded("the runner of whole stores", &mut command)
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if window.is_zero() || length < window {
         return fail("the soak is shorter than one window");
     }
-    let binary = server_binary(options.server.as_deref(), Build::Release)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dist)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-soak-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;

@@ -130,24 +130,24 @@ pub(crate) fn workspace() -> PathBuf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Build {
     /// As it is shipped, for measurements.
-    Release,
-    /// With fault points and checked arithmetic, for everything that tries to break it.
-    Proof,
+    Dist,
+    /// With fault points and checked arithmetic, for everything that tries to break it: the build of the tests.
+    Dev,
 }
 
 impl Build {
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Release => &["--release"],
-            Self::Proof => &["--profile", "proof", "--features", "faults"],
+            Self::Dist => &["--profile", "dist"],
+            Self::Dev => &[],
         }
     }
 
     /// The folder under `target`.
     fn folder(self) -> &'static str {
         match self {
-            Self::Release => "release",
-            Self::Proof => "proof",
+            Self::Dist => "dist",
+            Self::Dev => "debug",
         }
     }
 }

@@ -315,7 +315,7 @@ mod tests {
         }
         let good = "listen = \"127.0.0.1:8101\"\ndata_dir = \"2026\"\nthreads = 2\ndefault_ttl_seconds = 600\n\
             key_retention_hours = 48\nlog_format = \"json\"\n[locations.hub]\nmax_hold_seconds = 30\n";
-        stockhold_store::mutate::mutate(("stockhold.toml", parse), &[good.as_bytes().to_vec()], 2_000);
+        stockhold_conformance::mutate::mutate(("stockhold.toml", parse), &[good.as_bytes().to_vec()], 2_000);
     }
 
     #[test]

@@ -27,16 +27,20 @@ mod store;
 mod threads;
 mod tools;
 
-#[cfg(feature = "stepped")]
-pub mod testing;
+pub mod parsers;
+pub mod stepped;
+
+// Unit tests reach the private parts of the store, so they compile the bench of `stockhold-conformance` with this crate.
+#[cfg(test)]
+extern crate self as stockhold_embedded;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, reason = "it is public there")]
+#[path = "../../conformance/src/bench.rs"]
+mod bench;
 
 pub use error::OpenError;
 pub use start::data_dir::{create_dir, server_of, sync_dir};
 pub use store::{EmbeddedStore, Options};
-#[cfg(feature = "testing")]
-pub use testing::parsers;
-#[cfg(feature = "stepped")]
-pub use testing::stepped;
 pub use tools::archive::{ArchiveError, archive};
 pub use tools::backup::{BackupSummary, backup};
 pub use tools::export::{export_customers, export_log};

@@ -227,9 +227,8 @@ impl EmbeddedStore {
         self.shared.core().memory.is_leaving()
     }
 
-    /// Whether a command needs a record from the index now.
-    #[cfg(feature = "testing")]
-    pub(crate) fn needs_read(&self, envelope: &stockhold_domain::Envelope) -> bool {
+    /// Whether a command needs a record from the index now, so that others may overtake it. For tests.
+    pub fn needs_read(&self, envelope: &stockhold_domain::Envelope) -> bool {
         use stockhold_domain::{Resource, State, footprint};
         let core = self.shared.core();
         let mut names = Vec::new();
@@ -361,10 +360,10 @@ impl Store for EmbeddedStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{AnswerInbox, Bench};
+    use crate::bench::{AnswerInbox, Bench};
     use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_FSYNC};
-    use stockhold_store::conformance::Maker;
-    use stockhold_store::conformance::maker::set_stock;
+    use stockhold_conformance::Maker;
+    use stockhold_conformance::maker::set_stock;
     use stockhold_store::{Failure, ReplyTo};
 
     /// Waits until the condition holds.

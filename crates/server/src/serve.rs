@@ -45,10 +45,17 @@ const SECONDS: [f64; 14] =
 /// Bounds of the histogram of batch sizes.
 const ANSWERS: [f64; 12] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0, 16384.0];
 
+/// The first line of the log of a build for a first look and for tests.
+const UNOPTIMIZED: &str = "this build is not optimized and several times slower, for a first look and for tests: \
+    the fast one is `cargo install --locked --path crates/server`";
+
 /// Serves until a signal or until the store fails.
 pub(crate) fn serve(config: &Config) -> ExitCode {
     if let Err(error) = logging::start(&config.log_level, config.log_format) {
         return exit::because(exit::USAGE, error);
+    }
+    if cfg!(debug_assertions) {
+        tracing::warn!("{UNOPTIMIZED}");
     }
     let metrics = match metrics() {
         Ok(metrics) => metrics,

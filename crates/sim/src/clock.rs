@@ -2,7 +2,7 @@
 //! clock starts with the wall clock and then follows a monotonic clock, which can drift and stop.
 
 use stockhold_domain::Instant;
-use stockhold_store::conformance::START;
+use stockhold_model::START;
 
 /// Drift of a monotonic clock, in parts per million.
 const DRIFTS: [i64; 5] = [0, 50, -50, 500, -500];

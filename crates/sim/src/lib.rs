@@ -7,8 +7,8 @@
 //! Everything follows from the seed, so two runs of a history have the same trace. It never reads a clock, and nothing
 //! may depend on the order of a hash map.
 //!
-//! Not simulated: SQLite itself, the store's threads, and queries of lists and events (see [`whole`] and the embedded
-//! tests).
+//! Not simulated: SQLite itself, the store's threads, and queries of lists and events (see `stockhold_conformance::whole` and the
+//! embedded tests).
 //!
 //! Reading order: `step` (the steps of a history), `workload` (generates them), `world` (executes them), `checker`
 //! (checks the invariants), `shrink` (shortens a failing history).
@@ -26,9 +26,6 @@ mod checker;
 mod world;
 
 mod shrink;
-
-#[cfg(feature = "whole")]
-pub mod whole;
 
 pub use counters::{Count, Counters};
 pub use flaw::Flaw;

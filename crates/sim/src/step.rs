@@ -2,7 +2,7 @@
 //! that select among what exists when the step is executed. So any selection of a history's steps is a history too,
 //! which shrinking needs.
 
-use stockhold_store::conformance::Op;
+use stockhold_model::Op;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]

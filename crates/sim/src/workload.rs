@@ -2,7 +2,7 @@
 //! probabilities, so some consist of crashes and others never let the index catch up.
 
 use crate::step::{Crash, OpRequest, Step};
-use stockhold_store::conformance::{ChangeKind, ChangeOp, Op, Random, TermsOp};
+use stockhold_model::{ChangeKind, ChangeOp, Op, Random, TermsOp};
 
 const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;

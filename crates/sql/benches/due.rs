@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, Envelope, ItemKey};
 use stockhold_sql::{Options, open};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// Holds that fall due at once.
 const CROWD: usize = 100_000;

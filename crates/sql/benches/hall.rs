@@ -13,10 +13,10 @@ mod callers;
 use callers::{done, rate, reserve};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::ItemKey;
 use stockhold_sql::{Options, open};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 use support::Server;
 
 /// Callers of one instance that wait at once.

@@ -28,10 +28,10 @@ use galera::Cluster;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, ItemKey};
 use stockhold_sql::{Options, open};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// Callers that wait at once at each server.
 const CALLERS: usize = 32;

@@ -15,10 +15,10 @@ use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, ItemKey};
 use stockhold_sql::{Options, open};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 use support::Server;
 
 /// Callers that wait at once.

@@ -88,10 +88,9 @@ fn closed_by(events: &[Event]) -> [[u64; 2]; OUTCOMES.len()] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::maker::{confirm, release, reserve, return_all, set_stock};
-    use crate::conformance::{Maker, START};
-    use crate::model::NaiveState;
     use stockhold_domain::{Command, Effects, HoldLimits, Instant, Outcome, Reply, ReservationId, decide};
+    use stockhold_model::maker::{confirm, release, reserve, return_all, set_stock};
+    use stockhold_model::{Maker, NaiveState, START};
 
     #[test]
     fn each_way_to_close_a_reservation_is_counted_once() {

@@ -1,7 +1,7 @@
-//! Fault points: named steps at which a test injects a fault. [`fault!`](crate::fault!) marks each step. Without the feature
-//! `faults` the macro expands to nothing, so that a released binary contains neither the names nor a branch.
+//! Fault points: named steps at which a test injects a fault. [`fault!`](crate::fault!) marks each step. Without debug assertions
+//! the macro expands to nothing, so that a released binary contains neither the names nor a branch.
 //!
-//! With the feature, two environment variables are read once:
+//! With them, two environment variables are read once:
 //! - `FAULT_POINTS`: a comma-separated list of `name=action` or `name=action@n`. The action runs when the step is reached for
 //!   the n-th time, or for the first time without `@n`. Actions: `kill` aborts the process, `panic` panics, `pause:ms`
 //!   waits, `error` makes the step fail if it can fail.
@@ -9,12 +9,12 @@
 //!   an action runs.
 
 /// Whether faults can be injected. Some limits are smaller then, so that tests reach the code behind them often.
-pub const ENABLED: bool = cfg!(feature = "faults");
+pub const ENABLED: bool = cfg!(debug_assertions);
 
 /// Marks a fault point: `fault!("commit.encoded")`, or `fault!("commit.encoded" => error)` if the step can fail. In the
 /// second form, the action `error` makes the surrounding function return `Err(error)`. Each name is a literal and is used
 /// in one place only.
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 #[macro_export]
 macro_rules! fault {
     ($name:literal) => {
@@ -27,18 +27,18 @@ macro_rules! fault {
     };
 }
 
-/// Expands to nothing, because the feature `faults` is off.
-#[cfg(not(feature = "faults"))]
+/// Expands to nothing, because this build has no debug assertions.
+#[cfg(not(debug_assertions))]
 #[macro_export]
 macro_rules! fault {
     ($name:literal) => {};
     ($name:literal => $error:expr) => {};
 }
 
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 pub use armed::reached;
 
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 mod armed {
     use std::collections::HashMap;
     use std::fs::{File, OpenOptions};

@@ -2,8 +2,8 @@
 //! things around [`stockhold_domain::decide`]: it loads what a batch of commands may touch, decides the commands in turn,
 //! and commits everything at once. It answers only after the commit. An adapter must never contain a business rule.
 //!
-//! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys;
-//! [`model`], the naive reference model; [`conformance`], the suite that every adapter passes.
+//! Reading order: [`Store`], [`Job`] and [`Query`]; [`codec`], the bytes of events; [`digest`], the hash of idempotency keys. The
+//! crate `stockhold-model` has the reference model, and `stockhold-conformance` the suite that every adapter passes.
 
 mod archive;
 mod call;
@@ -24,18 +24,6 @@ pub mod fault;
 pub mod ids;
 pub mod ledger;
 pub mod unit_transitions;
-
-#[cfg(feature = "model")]
-pub mod conformance;
-#[cfg(feature = "model")]
-pub mod model;
-#[cfg(any(test, feature = "model"))]
-mod random;
-
-#[cfg(feature = "testing")]
-pub mod mutate;
-#[cfg(feature = "testing")]
-pub mod parsers;
 
 pub use archive::{
     ARCHIVE_FILE_EVENTS, ArchiveError, ArchiveFile, ArchiveMark, ArchiveRequest, ArchiveRun, ArchiveStep,

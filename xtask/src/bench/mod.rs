@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         (_, true) => TRIAL,
         _ => FULL,
     };
-    let binary = server_binary(options.server.as_deref(), Build::Release)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dist)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-bench-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;

@@ -14,7 +14,7 @@ const HOUR: i64 = 3_600;
 const LOAD_MILLIS: (u64, u64) = (50, 800);
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dev)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     set_time_may_stand_still(true);
     let result = jumps(&mut harness, options.jumps);

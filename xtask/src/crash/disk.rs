@@ -21,7 +21,7 @@ const NTH: u64 = 400;
 const ROOM_BYTES: u64 = 6_000_000;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dev)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let result = rounds(&mut harness, options.disk_faults);
     let (server, counts) = harness.keep_folder_on_error(result)?;

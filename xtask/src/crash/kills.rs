@@ -17,7 +17,7 @@ const VERIFY_EVERY: u64 = 50;
 const PROGRESS_EVERY: u64 = 100;
 
 pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dev)?;
     let mut harness = Harness::new(options, seed, &binary)?;
     let mut early = 0;
     let result = kills(&mut harness, options.kills, &mut early);

@@ -55,7 +55,7 @@ pub(super) fn run(options: &Options, seed: u64) -> Outcome<()> {
     if !points.keys().any(|name| name.starts_with(&options.point)) {
         return fail(format!("no fault point begins with {:?}", options.point));
     }
-    let binary = server_binary(None, Build::Proof)?;
+    let binary = server_binary(None, Build::Dev)?;
     has_all_fault_points(&binary, &points)?;
     // Few clients: most of the time goes into starts, and audits grow with the history.
     let options = &Options { connections: options.connections.min(CLIENTS), ..options.clone() };

@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         _ => (Ranges::FULL, Scale::FULL, Duration::from_secs(4)),
     };
     let plan = Plan { warm_up: measure / 4, measure };
-    let binary = server_binary(options.server.as_deref(), Build::Release)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dist)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-curves-")?;
     raise_open_files()?;
     pin(LOAD_CPU)?;

@@ -73,11 +73,11 @@ impl Options {
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     if let Some(count) = options.kills {
-        let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+        let binary = server_binary(options.server.as_deref(), Build::Dev)?;
         return kills::run(count, &binary);
     }
     raise_open_files()?;
-    let binary = server_binary(options.server.as_deref(), Build::Release)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dist)?;
     let folder = scratch(None, "stockhold-deliveries-")?;
     make_readable(folder.path())?;
     println!("{}", provenance()?);

@@ -120,7 +120,7 @@ enum PrimaryLoss {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dev)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
     println!("seed {seed}, {CLIENTS} connections");
     for kind in [Kind::Postgres, Kind::Mariadb, Kind::Galera] {

@@ -65,7 +65,7 @@ impl FaultTest<'_> {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dev)?;
     let mut folder = scratch(options.disk.as_deref(), "stockhold-faults-")?;
     let path = folder.path().to_owned();
     let bench = FaultTest { binary: &binary, folder: &path, seed: options.seed };

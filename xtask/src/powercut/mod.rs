@@ -70,7 +70,7 @@ struct Counts {
 
 /// Runs it.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
-    let binary = server_binary(options.server.as_deref(), Build::Proof)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dev)?;
     let seed = options.seed.unwrap_or_else(wall_millis);
     println!("seed {seed}: {} images", options.images);
     let mut folder = scratch(options.disk.as_deref(), "stockhold-powercut-")?;

@@ -31,7 +31,9 @@ fn arrows_go_one_way() {
     assert_eq!(own("sql"), ["domain", "store"]);
     assert_eq!(own("gate"), ["domain", "store"]);
     assert_eq!(own("relay"), ["api", "domain", "notify", "service", "store"]);
-    assert_eq!(own("sim"), ["domain", "embedded", "store"]);
+    assert_eq!(own("model"), ["domain", "store"]);
+    assert_eq!(own("sim"), ["domain", "embedded", "model", "store"]);
+    assert_eq!(own("conformance"), ["domain", "embedded", "model", "store"]);
     assert_eq!(own("service"), ["domain"]);
     assert_eq!(own("customers"), ["domain", "store"]);
     assert_eq!(own("api"), ["customers", "domain", "service", "store"]);

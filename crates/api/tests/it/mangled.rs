@@ -2,7 +2,7 @@
 //! panic. The long form, guided by coverage, is in `fuzz/`.
 
 use crate::parsers::PARSERS;
-use stockhold_store::mutate::mutate;
+use stockhold_conformance::mutate::mutate;
 
 const ROUNDS: u64 = 10_000;
 

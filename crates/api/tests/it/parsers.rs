@@ -1,4 +1,4 @@
-//! The decoders of the crate as parsers of any bytes, for `stockhold_store::mutate` and for `fuzz/`. The bytes are a body, and a path parameter and
+//! The decoders of the crate as parsers of any bytes, for `stockhold_conformance::mutate` and for `fuzz/`. The bytes are a body, and a path parameter and
 //! a query when they are text: what a caller chooses.
 
 use stockhold_api::decode::{self, Invalid, Match};

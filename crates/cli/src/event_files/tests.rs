@@ -1,8 +1,8 @@
 //! Files are read as they were written, and whatever is changed in one is noticed.
 
 use super::*;
+use stockhold_conformance::Maker;
 use stockhold_domain::{Event, EventId, Instant, Origin, Scope, Transition};
-use stockhold_store::conformance::Maker;
 
 fn rows(first: u64, count: u64) -> Vec<EventRow> {
     let maker = Maker::new(1, "");

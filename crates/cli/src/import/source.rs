@@ -211,12 +211,12 @@ mod tests {
         }
         let csv = b"sku,location,total_units,safety_stock,metadata,note\na,,5,,,\n\"b,b\",hub,7,1,\"{\"\"x\"\":1}\",x\n";
         let json = b"{\"sku\":\"a\",\"total_units\":5}\n\n{\"sku\":\"b\",\"location\":\"hub\",\"metadata\":{\"x\":[1]}}\n";
-        stockhold_store::mutate::mutate(
+        stockhold_conformance::mutate::mutate(
             ("items.csv", |bytes| parse(FileFormat::Csv, bytes)),
             &[csv.to_vec()],
             2_000,
         );
-        stockhold_store::mutate::mutate(
+        stockhold_conformance::mutate::mutate(
             ("items.jsonl", |bytes| parse(FileFormat::Jsonl, bytes)),
             &[json.to_vec()],
             2_000,

@@ -294,7 +294,7 @@ mod tests {
         let good = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID\n\
             536365,85123A,\"WHITE, HANGING\",6,12/1/2010 8:26,2.55,17850.0\n\
             C536379,D,Discount,-1,2010-12-01 09:41:00,27.5,14527\n536370,POST,POSTAGE,3,2010-12-01T08:45:00Z,18,\n";
-        stockhold_store::mutate::mutate(("orders", parse), &[good.as_bytes().to_vec()], 20_000);
+        stockhold_conformance::mutate::mutate(("orders", parse), &[good.as_bytes().to_vec()], 20_000);
     }
 
     fn read_text(text: &str) -> Result<OrderInput, String> {

@@ -5,7 +5,7 @@ use stockhold_customers::{
     CustomerError, Customers, Keyring, MethodLookup, Profile, ProviderMethod, RewrapPage,
 };
 use stockhold_domain::{Item, ItemKey, Label, Precondition, ProviderRef};
-use stockhold_store::model::NaiveCustomers;
+use stockhold_model::NaiveCustomers;
 use stockhold_store::{
     Answer, CustomerRequest, CustomerResult, CustomerRow, Failure, Job, Query, QueryResult, Request, Store,
 };

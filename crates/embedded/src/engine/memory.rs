@@ -193,7 +193,6 @@ impl Memory {
     }
 
     /// All limits, deleted ones included, and all counters that are not at 0.
-    #[cfg(feature = "stepped")]
     pub(crate) fn all_limits(&self) -> (Vec<Limit>, Vec<(CounterKey, LimitCounter)>) {
         (self.limits.iter().cloned().collect(), self.counters.iter().collect())
     }
@@ -229,8 +228,6 @@ impl Memory {
     pub(crate) fn begin_batch(&mut self, number: u64) {
         self.batch = number;
     }
-
-    #[cfg(feature = "stepped")]
     pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
         self.items.values().map(|slot| &slot.item)
     }
@@ -484,9 +481,9 @@ impl State for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_conformance::maker::{confirm, reserve, return_all, set_stock};
+    use stockhold_conformance::{Maker, START};
     use stockhold_domain::{Effects, Envelope, EventId, HoldLimits, Outcome, Reply, decide};
-    use stockhold_store::conformance::maker::{confirm, reserve, return_all, set_stock};
-    use stockhold_store::conformance::{Maker, START};
 
     /// Decides a command in a batch. Returns the id of its reservation.
     fn run(memory: &mut Memory, batch: u64, envelope: &Envelope) -> Option<ReservationId> {

@@ -400,8 +400,8 @@ mod tests {
     use crate::log::is_retryable;
     use rusqlite::ErrorCode;
     use std::sync::atomic::Ordering;
+    use stockhold_conformance::Maker;
     use stockhold_domain::{Command, Event, Fingerprint, Instant, KeyHash, KeyTarget};
-    use stockhold_store::conformance::Maker;
     use tempfile::TempDir;
 
     fn batch(number: u64, maker: &mut Maker) -> Batch {

@@ -33,7 +33,7 @@ use self::segments::{SegmentTotals, Segments};
 use self::throttle::WriteThrottle;
 use crate::error::IndexError;
 use crate::error::OpenError;
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 use crate::log::injected_error;
 use crate::log::{check_format, open_reader, open_sqlite};
 use rusqlite::{Connection, OptionalExtension, params};

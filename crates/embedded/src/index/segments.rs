@@ -339,10 +339,10 @@ impl LoadedSegments {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use stockhold_conformance::maker::{reserve, set_stock};
+    use stockhold_conformance::{Maker, Random, START};
     use stockhold_domain::{Command, Effects, HoldLimits, Instant, Outcome, Reply, decide};
-    use stockhold_store::conformance::maker::{reserve, set_stock};
-    use stockhold_store::conformance::{Maker, Random, START};
-    use stockhold_store::model::NaiveState;
+    use stockhold_model::NaiveState;
 
     fn a_hold() -> Hold {
         let (mut maker, mut state) = (Maker::new(1, ""), NaiveState::default());

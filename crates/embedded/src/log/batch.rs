@@ -77,7 +77,6 @@ pub(crate) fn decode(row: &BatchRow, previous: u32) -> Result<Batch, String> {
 }
 
 /// A parser for tests: decodes a batch of any bytes with a correct checksum.
-#[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
     let mut row = BatchRow { number: 1, position: 1, events: 1, at: 0, data: bytes.to_vec(), sum: 0 };
     row.sum = checksum(0, [row.number, row.position, row.events], row.at, &row.data);

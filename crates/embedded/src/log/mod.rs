@@ -432,7 +432,7 @@ pub(crate) fn checkpoint(db: &Connection, mode: &str) -> rusqlite::Result<u64> {
 }
 
 /// The error of a failing disk, for fault points.
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 pub(crate) fn injected_error() -> rusqlite::Error {
     use rusqlite::ffi::{Error, SQLITE_IOERR_WRITE};
     rusqlite::Error::SqliteFailure(Error::new(SQLITE_IOERR_WRITE), Some("a fault point".to_owned()))

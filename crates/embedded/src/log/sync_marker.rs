@@ -86,7 +86,6 @@ fn encode(SyncedBatch { batch, sum }: SyncedBatch) -> Vec<u8> {
 }
 
 /// A parser for tests.
-#[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
     if let Some(mark) = bytes.first_chunk().and_then(decode) {
         assert!(bytes.starts_with(&encode(mark)), "one mark has one form");

@@ -77,7 +77,6 @@ fn scan(file: &mut impl Read) -> io::Result<Option<String>> {
 }
 
 /// A parser for tests: scans any bytes, with a correct checksum in the header.
-#[cfg(feature = "testing")]
 pub(crate) fn parse(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     if let Some((header, sum)) = bytes.split_at_mut_checked(24)

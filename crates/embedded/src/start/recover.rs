@@ -183,7 +183,7 @@ pub(crate) fn replay(
 }
 
 /// The error of a failing disk, for fault points.
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 fn injected_error() -> OpenError {
     OpenError::io("opening the store", "a fault point")
 }
@@ -314,15 +314,15 @@ fn load(
 mod tests {
     use super::*;
     use std::fs;
+    use stockhold_conformance::Maker;
+    use stockhold_conformance::maker::{reserve, set_stock};
     use stockhold_domain::{Fingerprint, Instant, KeyHash, KeyRecord, KeyTarget, Outcome, Reply};
     use stockhold_store::StartStatus;
-    use stockhold_store::conformance::Maker;
-    use stockhold_store::conformance::maker::{reserve, set_stock};
 
     #[test]
     fn holds_that_a_start_reads_share_the_keys_of_their_items() {
         for stopped in [true, false] {
-            let mut bench = crate::testing::Bench::new();
+            let mut bench = crate::bench::Bench::new();
             let mut maker = Maker::new(1, "");
             let shirt = maker.item("shirt");
             bench.run(maker.wrap(set_stock(&shirt, 9))).unwrap();
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn of_a_key_that_was_used_again_once_it_had_been_forgotten_the_last_use_is_found() {
         const DAY: i64 = 86_400_000_000;
-        let mut bench = crate::testing::Bench::new();
+        let mut bench = crate::bench::Bench::new();
         let mut maker = Maker::new(1, "");
         let shirt = maker.item("shirt");
         bench.run(maker.wrap(set_stock(&shirt, 9))).unwrap();
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_start_counts_what_it_has_read() {
-        let mut bench = crate::testing::Bench::new();
+        let mut bench = crate::bench::Bench::new();
         let mut maker = Maker::new(1, "");
         for sku in ["sash", "shirt", "shoe", "sock"] {
             let item = maker.item(sku);
@@ -424,8 +424,8 @@ mod tests {
 
     #[test]
     fn a_start_without_an_index_makes_it_on_the_way() {
-        let mut bench = crate::testing::Bench::new();
-        crate::testing::sell(&mut bench, &mut Maker::new(1, ""), 100);
+        let mut bench = crate::bench::Bench::new();
+        crate::bench::sell(&mut bench, &mut Maker::new(1, ""), 100);
         bench.crash();
         for end in ["", "-wal", "-shm"] {
             fs::remove_file(bench.dir().join(format!("{}{end}", files::INDEX))).unwrap();

@@ -226,12 +226,12 @@ fn refused(path: &Path, why: impl Into<String>) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Bench;
+    use crate::bench::Bench;
     use std::os::unix::fs::FileExt;
     use std::sync::Arc;
+    use stockhold_conformance::maker::{reserve, set_stock};
+    use stockhold_conformance::{Maker, START};
     use stockhold_store::clock::ManualClock;
-    use stockhold_store::conformance::maker::{reserve, set_stock};
-    use stockhold_store::conformance::{Maker, START};
 
     struct Copies {
         bench: Bench,
@@ -311,7 +311,7 @@ mod tests {
         for image in [fresh.path(), continued.path()] {
             let clock = Arc::new(ManualClock::new(START));
             let refusals = [
-                crate::testing::open(image, &clock).map(|_| ()).unwrap_err(),
+                crate::bench::open(image, &clock).map(|_| ()).unwrap_err(),
                 crate::verify(image, |_, _| ()).map(|_| ()).unwrap_err(),
                 crate::export_log(image, |_, _, _| true).unwrap_err(),
                 backup(image, &image.join("again"), |_, _| ()).map(|_| ()).unwrap_err(),
@@ -324,7 +324,7 @@ mod tests {
             let end = backup(&copies.bench.dir(), image, |_, _| ()).unwrap();
             assert!(end.batches > 0 && end.begun_at > 0, "it was gone on with: {end:?}");
             assert_eq!(crate::verify(image, |_, _| ()).unwrap().batches, end.batch);
-            crate::testing::open(image, &clock).unwrap();
+            crate::bench::open(image, &clock).unwrap();
         }
     }
 

@@ -1,11 +1,11 @@
 //! What users see of a store whose oldest events were archived.
 
 use std::time::Duration;
+use stockhold_conformance::bench::Bench;
+use stockhold_conformance::maker::{confirm_as, release, reserve, return_all, set_stock};
+use stockhold_conformance::{Maker, MemoryArchive, START, World};
 use stockhold_domain::{Instant, ItemKey, Outcome, Rejection, Reply, ReservationId};
-use stockhold_embedded::testing::Bench;
 use stockhold_embedded::{archive, verify};
-use stockhold_store::conformance::maker::{confirm_as, release, reserve, return_all, set_stock};
-use stockhold_store::conformance::{Maker, MemoryArchive, START, World};
 use stockhold_store::{
     ARCHIVE_FILE_EVENTS, ArchiveRequest, Query, QueryResult, ReservationFilter, ReservationPage,
 };
@@ -96,10 +96,10 @@ fn what_has_ended_leaves_and_the_rest_is_found_as_before() {
     for limit in 1..4 {
         assert_eq!(shop.listed(&owner, limit), [shop.new, shop.returned, shop.active], "{limit}");
     }
-    let sku = stockhold_store::conformance::maker::label(shop.shirt.sku());
+    let sku = stockhold_conformance::maker::label(shop.shirt.sku());
     let of_sku = ReservationFilter { sku: Some(sku), ..owner.clone() };
     assert_eq!(shop.listed(&of_sku, 2), [shop.new, shop.returned, shop.active]);
-    let order_id = Some(stockhold_store::conformance::maker::label("order"));
+    let order_id = Some(stockhold_conformance::maker::label("order"));
     let of_order = ReservationFilter { order_id, ..owner };
     assert_eq!(shop.listed(&of_order, 1), [shop.returned]);
 

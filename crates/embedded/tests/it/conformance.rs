@@ -1,8 +1,8 @@
-use stockhold_embedded::testing::Bench;
-use stockhold_embedded::verify;
-use stockhold_store::conformance::{
+use stockhold_conformance::bench::Bench;
+use stockhold_conformance::{
     archive_cases, case_groups, random_history, run_cases, stepping_history, units_history,
 };
+use stockhold_embedded::verify;
 
 fn passes(bench: fn() -> Bench) {
     let mut events = 0;

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use stockhold_conformance::bench::{Bench, open, submit_all};
+use stockhold_conformance::maker::{confirm, pause, release, reserve, set_stock};
+use stockhold_conformance::{Maker, START, World};
 use stockhold_domain::{Hold, Item, Outcome, Reply, ReservationId};
-use stockhold_embedded::testing::{Bench, open, submit_all};
 use stockhold_embedded::{EmbeddedStore, OpenError, files, verify};
 use stockhold_store::clock::ManualClock;
-use stockhold_store::conformance::maker::{confirm, pause, release, reserve, set_stock};
-use stockhold_store::conformance::{Maker, START, World};
 use stockhold_store::{Answer, Failure, Query, QueryResult, Request};
 
 /// Flips in each file; each opens a copy of the directory.

@@ -2,12 +2,12 @@
 //! The long form, guided by coverage, is in `fuzz/`.
 
 use rusqlite::Connection;
+use stockhold_conformance::Maker;
+use stockhold_conformance::bench::{Bench, sell};
+use stockhold_conformance::maker::{reserve, set_stock};
+use stockhold_conformance::mutate::mutate;
 use stockhold_embedded::files;
 use stockhold_embedded::parsers::PARSERS;
-use stockhold_embedded::testing::{Bench, sell};
-use stockhold_store::conformance::Maker;
-use stockhold_store::conformance::maker::{reserve, set_stock};
-use stockhold_store::mutate::mutate;
 
 const ROUNDS: u64 = 4_000;
 /// Units that are sold, and reservations with keys.

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use stockhold_conformance::bench::{AnswerInbox, open, submit_all};
+use stockhold_conformance::maker::{confirm, set_stock};
+use stockhold_conformance::{Maker, START};
 use stockhold_domain::Instant;
-use stockhold_embedded::testing::{AnswerInbox, open, submit_all};
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, ManualClock};
-use stockhold_store::conformance::maker::{confirm, set_stock};
-use stockhold_store::conformance::{Maker, START};
 use stockhold_store::{Answer, Failure, Inbox, Job, Query, ReplyTo, Request, Store};
 
 /// Panics when it is asked on the thread of this name.

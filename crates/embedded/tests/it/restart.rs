@@ -2,12 +2,12 @@ use std::fs::File;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use stockhold_conformance::bench::{Bench, open, sell};
+use stockhold_conformance::maker::{confirm, pause, reserve, return_all, set_stock};
+use stockhold_conformance::{Maker, START, World};
 use stockhold_domain::{Instant, Outcome, Rejection, Reply, Scope, Status};
-use stockhold_embedded::testing::{Bench, open, sell};
 use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::clock::ManualClock;
-use stockhold_store::conformance::maker::{confirm, pause, reserve, return_all, set_stock};
-use stockhold_store::conformance::{Maker, START, World};
 use stockhold_store::{Failure, Store};
 
 #[test]

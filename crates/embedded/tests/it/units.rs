@@ -1,12 +1,12 @@
 //! Units with ids over stops, starts and damage.
 
-use stockhold_domain::{ItemKey, Outcome, Reply, ReservationId, Unit, UnitStatus};
-use stockhold_embedded::testing::Bench;
-use stockhold_embedded::{OpenError, files, verify};
-use stockhold_store::conformance::maker::{
+use stockhold_conformance::bench::Bench;
+use stockhold_conformance::maker::{
     add_units, confirm, create_unit_item, label, reserve_named, retire, return_units, row,
 };
-use stockhold_store::conformance::{Maker, World};
+use stockhold_conformance::{Maker, World};
+use stockhold_domain::{ItemKey, Outcome, Reply, ReservationId, Unit, UnitStatus};
+use stockhold_embedded::{OpenError, files, verify};
 use stockhold_store::{Failure, Query, QueryResult, UnitFilter};
 
 /// Seats of the hall.

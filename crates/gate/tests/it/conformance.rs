@@ -4,7 +4,7 @@
 use crate::redis_server::RedisServer;
 use crate::world::GateWorld;
 use std::sync::Arc;
-use stockhold_store::conformance::{case_groups, random_history, run_cases, stepping_history};
+use stockhold_conformance::{case_groups, random_history, run_cases, stepping_history};
 
 #[test]
 fn passes_every_case() {

@@ -4,10 +4,10 @@
 use crate::redis_server::RedisServer;
 use crate::world::{GateWorld, units_of};
 use std::sync::Arc;
+use stockhold_conformance::Maker;
+use stockhold_conformance::maker::{reserve, stock_of};
 use stockhold_domain::{Command, ItemKey, Outcome, Patch, Rejection, SetStock};
 use stockhold_gate::GateOptions;
-use stockhold_store::conformance::Maker;
-use stockhold_store::conformance::maker::{reserve, stock_of};
 
 /// A gated item with five units, at a gate that asks the store as a server's does.
 fn sale() -> (GateWorld, Maker, ItemKey) {

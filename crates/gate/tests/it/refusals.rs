@@ -3,15 +3,15 @@
 use crate::redis_server::RedisServer;
 use crate::world::{GateWorld, outcome_of, units_of};
 use std::sync::Arc;
+use stockhold_conformance::maker::{
+    self, confirm, release, reserve, reserve_for, reserve_of, return_all, set_pool, stock_of,
+};
+use stockhold_conformance::{Maker, START, World};
 use stockhold_domain::{
     Command, Envelope, Fulfilment, ItemKey, Outcome, Patch, Rejection, Reply, ReservationId, Reserve,
     SetStock,
 };
 use stockhold_gate::GateOptions;
-use stockhold_store::conformance::maker::{
-    self, confirm, release, reserve, reserve_for, reserve_of, return_all, set_pool, stock_of,
-};
-use stockhold_store::conformance::{Maker, START, World};
 use stockhold_store::{Answer, Request};
 
 struct Sale {
@@ -123,7 +123,7 @@ fn another_instance_learns_what_changes() {
     sale.world.set_clock(START.deadline(stockhold_domain::Seconds::DEFAULT_TTL));
     let sweep = sale.maker.wrap(Command::Sweep);
     let swept =
-        stockhold_embedded::testing::submit_all(sale.world.store(), vec![Request::Command(Box::new(sweep))]);
+        stockhold_conformance::bench::submit_all(sale.world.store(), vec![Request::Command(Box::new(sweep))]);
     assert!(
         matches!(swept[0], Ok(Answer::Outcome(Outcome::Done(Reply::Swept { expired: 1, .. })))),
         "{swept:?}"

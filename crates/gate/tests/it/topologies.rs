@@ -5,10 +5,10 @@ use crate::world::GateWorld;
 use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
+use stockhold_conformance::Maker;
+use stockhold_conformance::maker::{reserve, stock_of};
 use stockhold_domain::{Command, ItemKey, Outcome, Patch, SetStock};
 use stockhold_gate::GateOptions;
-use stockhold_store::conformance::Maker;
-use stockhold_store::conformance::maker::{reserve, stock_of};
 
 /// Creates gated items with one unit each, and buys each of them twice: the second time it is sold out.
 fn sells_each_once(world: &GateWorld, maker: &mut Maker, names: &[&str]) {

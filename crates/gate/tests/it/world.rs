@@ -4,12 +4,12 @@
 use crate::redis_server::RedisServer;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Monotonic};
+use stockhold_conformance::bench::{AnswerInbox, open};
+use stockhold_conformance::{START, World};
 use stockhold_domain::{Envelope, HoldLimits, Instant, Item, ItemKey, Outcome};
 use stockhold_embedded::EmbeddedStore;
-use stockhold_embedded::testing::{AnswerInbox, open};
 use stockhold_gate::{GateAddress, GateOptions, GateStore};
 use stockhold_store::clock::ManualClock;
-use stockhold_store::conformance::{START, World};
 use stockhold_store::{
     Answer, Failure, GateItem, GateSelection, GateStatus, Inbox, Job, Query, QueryResult, ReloadSummary,
     ReplyTo, Request, Store,

@@ -239,9 +239,9 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::task::Wake;
+    use stockhold_conformance::Maker;
     use stockhold_domain::{Command, Item, ItemKey};
     use stockhold_store::Query;
-    use stockhold_store::conformance::Maker;
 
     /// A store that keeps its requests and never answers.
     #[derive(Default)]

@@ -235,7 +235,7 @@ mod tests {
             "PUT /v1/inventory/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
         ];
         let examples = examples.map(|text| text.as_bytes().to_vec());
-        stockhold_store::mutate::mutate(("plain head", parse), &examples, 40_000);
+        stockhold_conformance::mutate::mutate(("plain head", parse), &examples, 40_000);
     }
 
     #[test]

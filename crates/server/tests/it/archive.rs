@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use stockhold_api::client::{At, Client};
 use stockhold_api::wire::Terms;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, HoldLimits, Instant, Outcome, Reply};
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, ManualClock, SteadyClock};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 const DAY: i64 = 86_400_000_000;

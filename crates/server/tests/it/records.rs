@@ -7,9 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use stockhold_api::client::{At, Client};
 use stockhold_api::wire::Stock;
+use stockhold_conformance::Maker;
 use stockhold_domain::{Command, Outcome, RecordChange, RecordKind, RecordValue, Reply, SetRecord};
 use stockhold_embedded::{EmbeddedStore, Options};
-use stockhold_store::conformance::Maker;
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 /// More than a server reads at a time.

@@ -3,7 +3,7 @@
 
 use super::{Checked, broken};
 use stockhold_domain::{Event, Hold, HoldChange, Line, Pools, StockCounters, Transition};
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 
 /// Checks the lines of an event of a reservation. `figures` are the counters of their items after it.
 pub(super) fn check(

@@ -6,7 +6,7 @@ use stockhold_domain::{
     ChargeState, Command, CommandKind, Disposition, Event, Hold, HoldChange, ItemKey, Limit, Line, Outcome,
     PaymentState, Rejection, Reply, Transition,
 };
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 
 impl Checker {
     /// Counts a change of a reservation. `before` is the reservation before it.

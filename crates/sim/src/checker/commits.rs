@@ -8,7 +8,7 @@ use stockhold_domain::{
     Reply, State, Status, StockChange, Transition, Unit, UnitIndex, UnitMove, limits, moved,
 };
 use stockhold_embedded::stepped::{Commit, Decision, TraceEntry};
-use stockhold_store::model::{holds_agree, outcomes_agree};
+use stockhold_model::{holds_agree, outcomes_agree};
 use stockhold_store::{Query, QueryResult};
 
 /// The parts of a commit that were not checked yet.
@@ -456,8 +456,8 @@ impl Checker {
 mod tests {
     use super::*;
     use stockhold_domain::{EventId, HoldTerms, Line, LineUnit, LineUnits, ReservationId, ReserveTerms};
-    use stockhold_store::conformance::maker::label;
-    use stockhold_store::conformance::{Maker, START};
+    use stockhold_model::maker::label;
+    use stockhold_model::{Maker, START};
 
     /// A hold of one line with this many units with ids.
     fn hold(units: u32) -> Hold {

@@ -5,7 +5,7 @@ use super::{Checked, broken};
 use stockhold_domain::{
     Event, Hold, Item, ItemKey, Line, Mode, PaymentState, Status, StockCounters, Transition,
 };
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 
 /// What one reservation contributes to the counters of one item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

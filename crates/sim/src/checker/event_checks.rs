@@ -5,8 +5,8 @@
 use super::hold_checks::HoldTransition;
 use super::{Checked, backorder_checks, broken, counter_checks, hold_checks, limit_checks};
 use stockhold_domain::{Event, Item, Mode, Pool, StockChange, StockCounters, Transition};
+use stockhold_model::NaiveState;
 use stockhold_store::ledger::deletable;
-use stockhold_store::model::NaiveState;
 use stockhold_store::{ledger, unit_transitions};
 
 /// Checks that an event may follow the current state.

@@ -8,7 +8,7 @@ use stockhold_domain::{
     OptionalTerms, Parties, Payment, PaymentState, ReservationId, ReserveTerms, Seconds, Settings, Status,
     limits,
 };
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 
 /// The reason of a reservation that was merged into another one.
 const MERGED: &str = "merged";

@@ -7,7 +7,7 @@ use stockhold_domain::{
     LimitCounter, LimitTarget, LimitTerms, Mode, Outcome, Rejection, Reply, Reserve, Status, Subject,
     SubjectKind, Transition, limits,
 };
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 use stockhold_store::{LimitUsage, UsageRequest};
 
 /// Checks the outcome of a command against the state after its own events.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use stockhold_domain::{
     CounterKey, Event, Hold, HoldChange, Limit, LimitEffects, Line, Status, Subject, SubjectKind,
 };
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 
 /// Checks that a limit follows the one before it.
 pub(super) fn check_limit(state: &NaiveState, event: &Event, limit: &Limit) -> Checked {

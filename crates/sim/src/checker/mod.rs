@@ -28,9 +28,9 @@ use stockhold_domain::{
     Command, Envelope, EventId, HoldLimits, Instant, ItemKey, KeyHash, Label, Line, Outcome, ReservationId,
     Seconds,
 };
+use stockhold_model::START;
+use stockhold_model::{Model, NaiveState, audit};
 use stockhold_store::QueryResult;
-use stockhold_store::conformance::START;
-use stockhold_store::model::{Model, NaiveState, audit};
 
 /// Shortest retention of idempotency keys: the default of the embedded store.
 pub(crate) const RETENTION: Seconds = match Seconds::new(24 * 3_600) {

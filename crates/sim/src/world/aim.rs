@@ -9,8 +9,8 @@ use stockhold_domain::{
     RequestedLine, ReservationId, ReturnFrom, SaleSelection, SetStock, ShelfCount, Split, Status,
     UnitSelection,
 };
-use stockhold_store::conformance::Random;
-use stockhold_store::conformance::maker::{label, seconds};
+use stockhold_model::Random;
+use stockhold_model::maker::{label, seconds};
 
 /// Reservations that commands are aimed at: this many newest ones that fit.
 const RECENT: usize = 12;

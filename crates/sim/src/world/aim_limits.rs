@@ -5,8 +5,8 @@ use stockhold_domain::{
     Command, DeleteLimit, Label, Limit, LimitTerms, LimitedUnits, OptionalTerms, Patch, Precondition,
     Reserve, ReserveTerms, SetLimit, Transfer,
 };
-use stockhold_store::conformance::Random;
-use stockhold_store::conformance::maker::label;
+use stockhold_model::Random;
+use stockhold_model::maker::label;
 
 /// Customers. They are few, so that most of them soon have as much as a limit allows.
 const CUSTOMERS: [&str; 3] = ["ann", "bob", "cy"];

@@ -7,7 +7,7 @@ use crate::flaw::Flaw;
 use crate::step::OpRequest;
 use stockhold_domain::{Command, Envelope, Instant};
 use stockhold_embedded::stepped::TraceEntry;
-use stockhold_store::conformance::maker::{PRINCIPAL, label, reserve, reserve_for, set_stock};
+use stockhold_model::maker::{PRINCIPAL, label, reserve, reserve_for, set_stock};
 use stockhold_store::{Failure, Query, Request, UsageRequest};
 
 /// Requests that may be retried: this many newest ones.

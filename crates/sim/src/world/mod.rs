@@ -18,7 +18,7 @@ use callers::{Reply, Sent};
 use std::collections::BTreeMap;
 use stockhold_domain::{Command, Hold, HoldLimits, Instant, ItemKey, Status};
 use stockhold_embedded::stepped::{CommitStage, Disk, Machine, StartOptions, TraceEntry};
-use stockhold_store::conformance::{Maker, OpContext};
+use stockhold_model::{Maker, OpContext};
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;

@@ -7,7 +7,7 @@ use stockhold_domain::{
     Command, Disposition, Instant, ItemKey, Label, Patch, ReservationId, Return, ReturnFrom, SaleSelection,
     Scope, Status, Transfer,
 };
-use stockhold_store::conformance::maker::{
+use stockhold_model::maker::{
     amend, close_payment, confirm, confirm_late, extend, fulfil, label, merge, open_payment, release,
     reserve_for, resume, return_all, return_selected, set_stock, split,
 };

@@ -1,4 +1,3 @@
-//! Tests of the simulator: with the correct store, with flaws, and with whole stores.
+//! Tests of the simulator: with the correct store, and with flaws.
 
 mod simulated;
-mod whole;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, ItemKey, Outcome};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 /// Tickets whose commands were done; anything else ends the benchmark.

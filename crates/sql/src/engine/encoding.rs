@@ -253,9 +253,9 @@ pub(crate) fn serials_from(history: &[u8]) -> Result<Vec<u64>, DbError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_conformance::Maker;
     use stockhold_domain::Command;
     use stockhold_domain::{Scope, Transition};
-    use stockhold_store::conformance::Maker;
 
     fn events(count: usize) -> Vec<Event> {
         let mut maker = Maker::new(1, "");

@@ -1,10 +1,10 @@
 //! What is combined into one transaction, in which order, and what finds no place.
 
 use crate::fixture::{Bench, Desk, item, reservation, sold_out, stock};
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{Command, Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
 use stockhold_sql::SqlStore;
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Answer, Failure, Request};
 
 #[test]

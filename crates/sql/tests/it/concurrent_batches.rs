@@ -3,9 +3,9 @@
 use crate::counts::{self, count};
 use crate::fixture::{Bench, Desk, hold, item, reservation, run, stock};
 use std::time::Duration;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{Instant, ItemKey, Outcome, Status};
 use stockhold_sql::Options;
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Answer, Failure, Request};
 
 #[test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, Hold};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 const CALLERS: usize = 6;

@@ -4,11 +4,11 @@ use crate::audit::Shop;
 use crate::fixture::{Bench, Desk, item, run, stock};
 use crate::shared::cuts::Scene;
 use crate::shared::proxy::Cut;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::Outcome;
 use stockhold_sql::Options;
 use stockhold_sql::postgres;
 use stockhold_store::Failure;
-use stockhold_store::conformance::{Maker, maker};
 
 #[test]
 fn cut_when_the_batch_begins_nothing_was_done_and_the_answer_says_so() {

@@ -5,9 +5,9 @@ use crate::fixture::{Bench, Desk, events, events_after, hold, item, reservation,
 use crate::support::Server;
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, Outcome, Status, bucket_of};
 use stockhold_sql::SqlStore;
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 #[test]

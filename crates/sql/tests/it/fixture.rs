@@ -4,13 +4,13 @@ use crate::support::{Database, Server, Session};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{
     Command, Envelope, Hold, Instant, Item, ItemKey, Outcome, Rejection, Reply, ReservationId,
 };
 use stockhold_sql::Options;
 use stockhold_sql::SqlStore;
 use stockhold_sql::postgres;
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Answer, EventRow, Failure, Inbox, Job, Query, QueryResult, ReplyTo, Request, Store};
 
 /// Patience with an answer that has to come.

@@ -6,9 +6,9 @@ use crate::support::{Server, Session};
 use crate::wire::PostgresWire;
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::{Options, Replica};
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{ItemPageRequest, Query, QueryResult, Store};
 
 /// Longer than a user would allow: tests share the machine, and what is asserted does not depend on it.

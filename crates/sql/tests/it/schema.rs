@@ -2,11 +2,11 @@
 
 use crate::fixture::{Bench, item, stock};
 use std::thread;
+use stockhold_conformance::Maker;
 use stockhold_sql::SqlStore;
 use stockhold_sql::postgres;
 use stockhold_sql::postgres::{PLANS, SCHEMA_VERSION};
 use stockhold_sql::{MigrationResult, OpenError, Options, migrate};
-use stockhold_store::conformance::Maker;
 
 #[test]
 fn instances_that_start_at_once_make_one_schema() {

@@ -6,10 +6,10 @@ use crate::support::{Server, Session};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::Outcome;
 use stockhold_sql::postgres;
 use stockhold_sql::{OpenError, Options};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 const PASSWORD: &str = "correct-horse";

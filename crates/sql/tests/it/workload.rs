@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
+use stockhold_conformance::{Maker, Random, maker};
 use stockhold_domain::{Envelope, Hold, ItemKey, Mode, Outcome, ReservationId, Status, Transition};
-use stockhold_store::conformance::{Maker, Random, maker};
-use stockhold_store::model::{NaiveState, audit, check_successor};
+use stockhold_model::{NaiveState, audit, check_successor};
 use stockhold_store::{EventRow, Failure, Store};
 
 /// Stores over one database.

@@ -1,6 +1,5 @@
 //! Records of every shape, made at random from a seed.
 
-use crate::random::Random;
 use std::sync::Arc;
 use stockhold_domain::{
     Attribute, Attributes, CaptureMethod, Charge, ChargeState, CheckoutTerms, Closing, Currency, Discount,
@@ -12,6 +11,7 @@ use stockhold_domain::{
     RequestId, ReservationId, ReserveTerms, Scope, SealedRefs, Seconds, Settings, Status, StockChange,
     StockCounters, Supply, Trace, Transition, Unit, UnitStatus, limits,
 };
+use stockhold_model::Random;
 
 /// Makes records.
 pub(super) struct Any(pub(super) Random);

@@ -6,11 +6,11 @@ use super::{
     DecodeError, KnownKeys, Reader, event, hold, hold_if, item, key_record, put_event, put_hold, put_item,
     put_key_record, put_record, put_text, put_u64, put_u128, put_unit, record, unit,
 };
-use crate::random::Random;
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stockhold_domain::{Hold, Item, ItemKey, KeyRecord, KeyTarget, Line, limits};
+use stockhold_model::Random;
 
 /// Records of each kind.
 const RECORDS: u64 = 40;

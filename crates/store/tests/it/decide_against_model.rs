@@ -5,14 +5,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
+use stockhold_conformance::{
+    ChangeKind, ChangeOp, Op, OpContext, Random, START, SourceOp, TTLS, TermsOp, maker,
+};
 use stockhold_domain::{
     Effects, Envelope, Event, HoldLimits, Instant, KeyRecord, Label, LocationLimits, Outcome, Seconds,
     Status, UnitIndex, decide,
 };
-use stockhold_store::conformance::{
-    ChangeKind, ChangeOp, Op, OpContext, Random, START, SourceOp, TTLS, TermsOp, maker,
-};
-use stockhold_store::model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
+use stockhold_model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 
 /// How a clock moves before a command.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! What is asked under a key: two requests that differ in anything have two fingerprints.
 
 use std::collections::BTreeMap;
+use stockhold_conformance::maker::{label, seconds};
 use stockhold_domain::{
     AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BasketLine, BestAvailable, ClosePayment,
     Command, Confirm, Currency, DeleteItem, Discount, Disposition, Extend, Fulfil, Fulfilment, IfExpired,
@@ -9,7 +10,6 @@ use stockhold_domain::{
     Reserve, ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, SetRecord, SetSale,
     SetStock, ShelfCount, Source, Split, Strategy, Supply, Transfer, UnitSelection,
 };
-use stockhold_store::conformance::maker::{label, seconds};
 use stockhold_store::digest::fingerprint;
 
 /// What is another, and how.

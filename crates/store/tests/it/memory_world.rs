@@ -3,14 +3,14 @@
 
 use crate::flaw::Flaw;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stockhold_conformance::{START, World};
 use stockhold_domain::{
     Basket, BasketLine, Command, CounterKey, Effects, Envelope, Event, EventId, Fingerprint, Hold,
     HoldChange, HoldLimits, Instant, Item, ItemKey, KeyHash, KeyRecord, Label, LimitCounter, LimitSet,
     Lookup, NotLoaded, Outcome, Record, RecordKey, Rejection, RequestedLine, ReservationId, State, Status,
     Transition, UnitIndex, UnitStatus, decide,
 };
-use stockhold_store::conformance::{START, World};
-use stockhold_store::model::{self, NaiveCustomers, NaiveState};
+use stockhold_model::{self, NaiveCustomers, NaiveState};
 use stockhold_store::{EventRow, Failure, Query, QueryResult, UnitHistory, codec};
 
 /// Commands that this store decides at once.
@@ -285,7 +285,7 @@ impl World for MemoryWorld {
                 let events = history.into_rows();
                 QueryResult::UnitHistory(Some(events).filter(|events| !events.is_empty()))
             }
-            other => model::find(&rows, &other),
+            other => stockhold_model::find(&rows, &other),
         })
     }
 }

@@ -1,11 +1,11 @@
 //! Every parser of the crate on bytes that are nearly right. The long form, guided by coverage, is in `fuzz/`.
 
+use stockhold_conformance::mutate::mutate;
+use stockhold_conformance::parsers::PARSERS;
+use stockhold_conformance::{Op, OpContext, Random, START};
 use stockhold_domain::{Effects, HoldLimits, decide};
+use stockhold_model::NaiveState;
 use stockhold_store::codec::{put_event, put_hold, put_item, put_key_record, put_record};
-use stockhold_store::conformance::{Op, OpContext, Random, START};
-use stockhold_store::model::NaiveState;
-use stockhold_store::mutate::mutate;
-use stockhold_store::parsers::PARSERS;
 
 const ROUNDS: u64 = 20_000;
 const STEPS: usize = 300;

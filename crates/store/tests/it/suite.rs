@@ -2,9 +2,7 @@
 
 use crate::flaw::Flaw;
 use crate::memory_world::MemoryWorld;
-use stockhold_store::conformance::{
-    case_groups, cases, random_history, run_cases, stepping_history, units_history,
-};
+use stockhold_conformance::{case_groups, cases, random_history, run_cases, stepping_history, units_history};
 
 /// Seeds of random histories that every run tries.
 const SEEDS: u64 = 40;

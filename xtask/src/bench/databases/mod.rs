@@ -128,7 +128,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     if !options.halls && !wanted("postgresql") && !wanted("mariadb") {
         return fail("the embedded store is measured with --halls here, and by `cargo xtask bench`");
     }
-    let binary = server_binary(options.server.as_deref(), Build::Release)?;
+    let binary = server_binary(options.server.as_deref(), Build::Dist)?;
     let folder = scratch(options.disk.as_deref(), "stockhold-databases-")?;
     make_readable(folder.path())?;
     raise_open_files()?;

@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let postgres = Postgres::start(folder.path())?;
     let redis = Redis::start(folder.path())?;
     if !options.only_designs {
-        let binary = server_binary(options.bin.as_deref(), Build::Release)?;
+        let binary = server_binary(options.bin.as_deref(), Build::Dist)?;
         pin(LOAD_CPU)?;
         figures(options, folder.path(), &binary, &postgres, &redis)?;
     }

@@ -1,11 +1,7 @@
 //! The store without its threads, files and clock. The core decides commands, keeps the open batch, and keeps the
 //! answers that wait for a commit. All of its methods run under one lock and use memory only, so they are short. The
 //! thread in `threads/committer.rs` writes the batches.
-
-#[cfg(feature = "stepped")]
 pub(crate) mod trace;
-
-#[cfg(feature = "stepped")]
 use self::trace::DecisionTrace;
 use crate::engine::leaving::LeavingReservations;
 use crate::engine::memory::{FetchedRecords, Memory};
@@ -122,7 +118,6 @@ pub(crate) struct Core {
     poisoned: Option<String>,
     /// The state of [`Core::seal_batch`] while it runs. It is a field so that a panic loses no request.
     handover: BatchHandover,
-    #[cfg(feature = "stepped")]
     pub(crate) trace: DecisionTrace,
 }
 
@@ -174,7 +169,6 @@ impl Core {
             reserve_refusal: None,
             poisoned: None,
             handover: BatchHandover::default(),
-            #[cfg(feature = "stepped")]
             trace: DecisionTrace::default(),
         };
         core.memory.begin_batch(head.number + 1);
@@ -295,7 +289,6 @@ impl Core {
         let before = self.open.effects.events.len();
         fault!("command.deciding");
         let decided = decide(&mut self.memory, &self.rules, envelope, now, &mut self.open.effects);
-        #[cfg(feature = "stepped")]
         {
             let events = self.open.effects.events.len() - before;
             self.trace.record(envelope, now, &decided, events);

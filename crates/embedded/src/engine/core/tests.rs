@@ -5,12 +5,12 @@ use crate::index::AsOf;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use stockhold_conformance::maker::{confirm, reserve, reserve_for, set_stock};
+use stockhold_conformance::{Maker, START};
 use stockhold_domain::{
     IdempotencyKey, ItemKey, KeyHash, KeyRecord, KeyTarget, RecordKind, Reply, Transition,
 };
 use stockhold_store::Inbox;
-use stockhold_store::conformance::maker::{confirm, reserve, reserve_for, set_stock};
-use stockhold_store::conformance::{Maker, START};
 
 #[derive(Default)]
 struct Nobody(Mutex<Vec<Result<Answer, Failure>>>);

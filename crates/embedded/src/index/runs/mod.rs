@@ -11,7 +11,7 @@ use crate::error::IndexError;
 use crate::index::checksum::row_sum;
 use crate::index::filter::BloomFilter;
 use crate::index::throttle::WriteThrottle;
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 use crate::log::injected_error;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::marker::PhantomData;

@@ -3,14 +3,14 @@
 mod running;
 
 use super::*;
-use crate::testing::{Bench, open};
+use crate::bench::{Bench, open};
 use crate::{verify, verify_with_archive};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use stockhold_conformance::{MemoryArchive, World, hash_of, random_history, units_history};
 use stockhold_domain::{Event, Instant, Record};
 use stockhold_store::clock::ManualClock;
-use stockhold_store::conformance::{MemoryArchive, World, hash_of, random_history, units_history};
 use stockhold_store::{ArchiveFile, EventRow, Query, QueryResult, Sha256, archived_form};
 
 /// The age of what is archived: more than the retention of keys that the stores of these tests promise.

@@ -103,10 +103,10 @@ impl PoolRecount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Bench;
+    use crate::bench::Bench;
+    use stockhold_conformance::maker::{confirm, pool_of, reserve_from, set_pool, set_stock};
+    use stockhold_conformance::{Maker, World};
     use stockhold_domain::{Command, Outcome, Pool, PoolTerms, Pools, Reply};
-    use stockhold_store::conformance::maker::{confirm, pool_of, reserve_from, set_pool, set_stock};
-    use stockhold_store::conformance::{Maker, World};
 
     /// An item of which one unit of its pool is held and one is sold, and both reservations.
     fn shop() -> (Item, [Hold; 2]) {

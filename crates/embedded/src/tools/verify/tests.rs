@@ -1,6 +1,7 @@
 //! Logs and indexes with inconsistent content and correct checksums. Every kind of finding is produced at least once.
 
 use super::{FINDINGS, VerifyReport, verify};
+use crate::bench::Bench;
 use crate::error::OpenError;
 use crate::files;
 use crate::index::Index;
@@ -12,19 +13,18 @@ use crate::index::units::UnitChange;
 use crate::log::Log;
 use crate::log::batch::Batch;
 use crate::log::sync_marker::{SyncMarker, SyncedBatch};
-use crate::testing::Bench;
 use rusqlite::params;
 use std::path::Path;
+use stockhold_conformance::maker::{
+    add_units, confirm, create_unit_item, label, pause, put_record, release, reserve, reserve_named,
+    return_of, row, set_stock,
+};
+use stockhold_conformance::{Maker, World};
 use stockhold_domain::{
     Closing, Disposition, Event, EventId, Fingerprint, Hold, HoldChange, Instant, Item, ItemKey, KeyHash,
     KeyRecord, KeyTarget, Line, LineUnit, LineUnits, MovedUnits, Outcome, Record, RecordChange, RecordKey,
     RecordKind, Reply, ReservationId, Scope, Status, StockChange, StockCounters, Transition, UnitStatus,
 };
-use stockhold_store::conformance::maker::{
-    add_units, confirm, create_unit_item, label, pause, put_record, release, reserve, reserve_named,
-    return_of, row, set_stock,
-};
-use stockhold_store::conformance::{Maker, World};
 
 /// A valid store to forge from.
 struct Shop {
@@ -186,7 +186,7 @@ impl Forged {
 
 const EVENT: EventId = EventId::from_u128(77);
 /// After everything in the store, and before any deadline.
-const AT: Instant = Instant::from_micros(stockhold_store::conformance::START.micros() + 1_000_000);
+const AT: Instant = Instant::from_micros(stockhold_conformance::START.micros() + 1_000_000);
 
 fn recount(dir: &Path) -> VerifyReport {
     verify(dir, |_, _| ()).unwrap()

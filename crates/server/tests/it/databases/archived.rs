@@ -13,8 +13,8 @@ use std::time::Duration;
 use stockhold_api::client::Client;
 use stockhold_api::{EventType, encode};
 use stockhold_cli::EventFiles;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, Outcome, Reply};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Answer, EventArchive, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 fn archive(server: &Server, url: &str, arguments: &[&str], code: i32) -> Value {

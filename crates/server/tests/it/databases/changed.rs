@@ -9,8 +9,8 @@ use stockhold_api::client::{At, Change, Client, Error};
 use stockhold_api::wire::{
     AmendedLine, Amendment, MergeRequest, PaymentWindow, Recipient, RequestedLine, Stock, Terms,
 };
+use stockhold_conformance::Random;
 use stockhold_domain::ReservationId;
-use stockhold_store::conformance::Random;
 
 /// Callers, half of them at each instance.
 const CALLERS: u64 = 8;

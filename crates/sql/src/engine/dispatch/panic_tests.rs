@@ -12,11 +12,11 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{
     Hold, Instant, Item, ItemKey, Label, Limit, LimitCounter, LimitSet, Outcome, Record, RecordKind,
     ReservationId, Status, Subject, Unit,
 };
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{
     Answer, CustomerRequest, CustomerResult, EventRow, Failure, Inbox, ItemPageRequest, Job, Query, ReplyTo,
     Request, ReservationFilter, Store,

@@ -210,7 +210,7 @@ mod tests {
     fn confirm(number: u128) -> Envelope {
         let now = Instant::from_micros(0);
         Envelope {
-            command: stockhold_store::conformance::maker::confirm(ReservationId::from_u128(number)),
+            command: stockhold_conformance::maker::confirm(ReservationId::from_u128(number)),
             key: None,
             fresh: GeneratedIds {
                 reservation: ReservationId::new(now, number, 0),

@@ -2,8 +2,8 @@
 
 use super::super::dialect::Rows;
 use super::*;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{CounterKey, Limit, LimitSet, Pool, Pools, Subject};
-use stockhold_store::conformance::{Maker, maker};
 
 fn item(key: &ItemKey, total_units: u64, mode: Mode) -> Item {
     let at = stockhold_domain::Instant::from_micros(0);

@@ -138,8 +138,8 @@ impl LockHints {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_conformance::maker;
     use stockhold_domain::{Label, LineUnit, LineUnits};
-    use stockhold_store::conformance::maker;
 
     fn label(text: &str) -> Label {
         Label::new(text).unwrap()

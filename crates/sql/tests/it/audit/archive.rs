@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
+use stockhold_conformance::{Maker, MemoryArchive, START, maker};
 use stockhold_domain::{Envelope, Instant, Outcome, Record, Rejection, Status};
 use stockhold_sql::{ArchiveError, Options};
-use stockhold_store::conformance::{Maker, MemoryArchive, START, maker};
 use stockhold_store::{
     ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary, Failure, Query, QueryResult, Store,
 };

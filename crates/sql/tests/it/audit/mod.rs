@@ -8,11 +8,11 @@ pub(crate) mod verify;
 use crate::fixture::{Desk, run, stock};
 use crate::shared::proxy::Proxy;
 use crate::wire::PostgresWire;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{
     Envelope, Instant, ItemKey, LimitTerms, Outcome, RecordKind, ReservationId, Scope, SubjectKind,
 };
 use stockhold_sql::{Options, VerifyReport};
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Failure, Query, QueryResult, Store};
 
 /// A database with a clock in the test's hands.

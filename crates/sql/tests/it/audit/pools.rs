@@ -3,9 +3,9 @@
 use super::archive::archived;
 use super::{Shop, adds_up, days, done, newest, verdict};
 use crate::fixture::{item, run, stock};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, Instant, ItemKey, PoolTerms};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// An item of 50 units with a pool that has sold 2 units and holds 3, and one that was released and has sold 1.
 fn with_pools(store: &dyn Store, maker: &mut Maker, name: &str) -> ItemKey {

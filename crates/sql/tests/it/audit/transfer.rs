@@ -3,12 +3,12 @@
 use super::{Shop, adds_up, every_command, newest};
 use crate::fixture::{Bench, item, run};
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::ItemKey;
 use stockhold_sql::{
     AuditError, ExportChunk, ImportSource, ImportSummary, OpenError, export_to, import_from,
 };
 use stockhold_store::Failure;
-use stockhold_store::conformance::{Maker, maker};
 
 /// Patience with a server that has to notice something.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -4,9 +4,9 @@ use super::{Shop, adds_up, done, every_command, often_amended, verdict};
 use crate::fixture::{Desk, run};
 use crate::workload::mixed;
 use std::sync::atomic::{AtomicBool, Ordering};
+use stockhold_conformance::{Maker, checkout_maker, maker};
 use stockhold_sql::{AuditError, OpenError, Options};
 use stockhold_store::Query;
-use stockhold_store::conformance::{Maker, checkout_maker, maker};
 
 pub(crate) fn a_database_without_a_schema_is_left_alone<S: Shop>(shop: &mut S) {
     let error = stockhold_sql::verify(&shop.url(), &shop.options(), |_| ()).unwrap_err();

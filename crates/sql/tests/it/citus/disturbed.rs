@@ -12,9 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, Random};
 use stockhold_domain::{Envelope, Hold, ItemKey, Outcome, ReservationId};
 use stockhold_sql::{Options, postgres, verify};
-use stockhold_store::conformance::{Maker, Random};
 use stockhold_store::{EventRow, Failure, Query, QueryResult, Store};
 
 const VARIABLE: &str = "STOCKHOLD_TEST_CITUS_MINUTES";

@@ -3,8 +3,8 @@
 use super::Bench;
 use crate::audit::{Shop, adds_up};
 use crate::fixture::{reservation, run, stock};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Outcome, Rejection};
-use stockhold_store::conformance::{Maker, maker};
 
 #[test]
 fn a_key_is_with_what_it_was_used_for_and_found_by_a_request_for_something_else() {

@@ -14,11 +14,11 @@ use crate::support::Session;
 use crate::support::citus::{Cluster, SHARDS};
 use crate::wire::PostgresWire;
 use std::sync::Arc;
+use stockhold_conformance::START;
 use stockhold_domain::{Instant, ItemKey, ReservationId, bucket_of};
 use stockhold_sql::Options;
 use stockhold_sql::postgres;
 use stockhold_store::Store;
-use stockhold_store::conformance::START;
 
 /// A database of a cluster, with a clock for stores to read.
 pub(crate) struct Bench {

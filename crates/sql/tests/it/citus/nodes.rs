@@ -10,9 +10,9 @@ use crate::workload::{books_balance, mixed};
 use core::cell::Cell;
 use std::sync::Arc;
 use std::thread;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{ItemKey, bucket_of};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// A database on a cluster of the test's own.
 pub(super) fn alone() -> Option<Bench> {

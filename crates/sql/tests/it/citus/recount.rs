@@ -8,9 +8,9 @@ use crate::support::Session;
 use crate::workload::mixed;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use stockhold_conformance::{Maker, maker};
 use stockhold_sql::{AuditError, verify};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// Recounts beside callers, at least.
 const LEAST: usize = 3;

@@ -6,10 +6,10 @@ use crate::fixture::{Bench as Single, events, item, run, stock};
 use crate::support::Session;
 use crate::support::citus::{Cluster, SHARDS};
 use std::sync::Arc;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::Outcome;
 use stockhold_sql::postgres;
 use stockhold_sql::{OpenError, Options};
-use stockhold_store::conformance::{Maker, START, maker};
 
 /// Needs no Citus.
 #[test]

@@ -8,10 +8,10 @@ use crate::mysql::support::Session;
 use crate::unit_items::hall;
 use std::thread;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, Outcome, Rejection, Reply, Scope, SetSale, SetStock, Transition};
 use stockhold_sql::Options;
 use stockhold_sql::mysql;
-use stockhold_store::conformance::{Maker, maker};
 
 type Spread = Bench<true>;
 

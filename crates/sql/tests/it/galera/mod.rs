@@ -14,11 +14,11 @@ use crate::mysql::wire::MysqlWire;
 use crate::shared::proxy::Proxy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use stockhold_conformance::START;
 use stockhold_domain::{Instant, ReservationId};
 use stockhold_sql::Options;
 use stockhold_sql::mysql;
 use stockhold_store::Store;
-use stockhold_store::conformance::START;
 use support::{Cluster, NODES};
 
 /// A database of a cluster, with a clock for stores to read. If `SPREAD` is set, each store goes to another node than the one before.

@@ -6,12 +6,12 @@ use crate::audit::Shop;
 use crate::shared::proxy::Proxy;
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::START;
 use stockhold_domain::{Instant, ItemKey, ReservationId};
 use stockhold_sql::Options;
 use stockhold_sql::SqlStore;
 use stockhold_sql::mysql;
 use stockhold_store::Store;
-use stockhold_store::conformance::START;
 
 /// Patience with an answer that has to come.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -6,9 +6,9 @@ use crate::crashes::nothing_acknowledged_is_lost;
 use crate::fixture::{Desk, Pending, events, hold, item, reservation, run, stock};
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, ItemKey, Outcome, Status};
 use stockhold_sql::SqlStore;
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 /// A statement that locks an item.

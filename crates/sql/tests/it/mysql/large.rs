@@ -3,9 +3,9 @@
 use super::bench::Bench;
 use crate::fixture::{Desk, events, reservation, run, stock};
 use crate::workload::books_balance;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{Command, Envelope, HoldChange, Instant, ItemKey, Transition, limits};
 use stockhold_sql::SqlStore;
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{Query, QueryResult};
 
 /// Items with the longest names that there are.

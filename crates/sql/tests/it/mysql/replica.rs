@@ -5,10 +5,10 @@ use super::support::{Server, Session};
 use crate::fixture::{item, run, stock};
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::ItemKey;
 use stockhold_sql::{Options, Replica};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// Longer than a user would allow: tests share the machine, and what is asserted does not depend on it.
 const STALENESS: Duration = Duration::from_secs(1);

@@ -3,12 +3,12 @@
 use super::bench::Bench;
 use crate::fixture::{item, run, stock};
 use std::thread;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, ItemKey};
 use stockhold_sql::SqlStore;
 use stockhold_sql::mysql;
 use stockhold_sql::mysql::{ROWS, SCHEMA_VERSION, plans};
 use stockhold_sql::{MigrationResult, OpenError, Options, migrate, open};
-use stockhold_store::conformance::{Maker, maker};
 
 #[test]
 fn instances_that_start_at_once_make_one_schema() {

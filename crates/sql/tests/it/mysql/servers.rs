@@ -6,10 +6,10 @@ use crate::addresses::refused;
 use crate::fixture::{item, run, stock, wait_until};
 use std::path::Path;
 use std::sync::Arc;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::Outcome;
 use stockhold_sql::mysql;
 use stockhold_sql::{OpenError, Options};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 const PASSWORD: &str = "correct-horse";

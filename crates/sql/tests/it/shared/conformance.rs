@@ -3,11 +3,11 @@
 use crate::audit::Shop;
 use crate::fixture::Desk;
 use std::thread;
-use stockhold_domain::{Command, Envelope, Instant, Outcome};
-use stockhold_store::conformance::{
+use stockhold_conformance::{
     ArchiveWorld, World, archive_cases, case_groups, random_history, run_cases, stepping_history,
     units_history,
 };
+use stockhold_domain::{Command, Envelope, Instant, Outcome};
 use stockhold_store::{
     Answer, ArchiveRequest, ArchiveSummary, EventArchive, Failure, Query, QueryResult, Request, Store,
 };

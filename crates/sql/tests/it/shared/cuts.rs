@@ -4,8 +4,8 @@ use super::proxy::{Cut, Proxy};
 use crate::audit::Shop;
 use crate::fixture::{item, run, run_again, stock, wait_until};
 use std::sync::Arc;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, ItemKey, Outcome};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Store};
 
 /// A store behind a proxy.

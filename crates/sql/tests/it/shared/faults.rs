@@ -4,9 +4,9 @@ use super::{later, lock, open};
 use crate::audit::Shop;
 use crate::fixture::{Desk, hold, item, reservation, run, stock};
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, Outcome, Rejection, Status};
 use stockhold_sql::Options;
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Answer, Failure, Query, Request};
 
 pub(crate) fn a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused<S: Shop>(shop: &mut S) {

@@ -7,11 +7,11 @@ use crate::workload::{self, race};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{
     Command, Item, Outcome, RecordKind, Rejection, Reply, ReservationId, Scope, SetSale, Status, Transition,
 };
 use stockhold_sql::Options;
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{EventRow, Failure, Store};
 
 /// So many instances over one database.

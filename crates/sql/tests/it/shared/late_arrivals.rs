@@ -5,9 +5,9 @@ use crate::audit::Shop;
 use crate::fixture::{Desk, item, reservation, run, sold_out, stock};
 use crate::workload::makers;
 use std::sync::Arc;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, ItemKey, Outcome, Rejection};
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// Has somebody hold the item's row until one command waits for it and others have come.
 fn meanwhile<S: Shop>(

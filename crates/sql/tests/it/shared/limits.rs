@@ -6,12 +6,12 @@ use crate::fixture::{Desk, events, hold, reservation, run, stock, wait_until};
 use crate::workload::{makers, race};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{
     Command, Envelope, Label, LimitCounter, LimitTerms, Outcome, Rejection, Reply, ReservationId, Status,
     Transition,
 };
 use stockhold_sql::Options;
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, LimitUsage, Query, QueryResult, Store, UsageRequest};
 
 /// Patience with a store that has to do something soon.

@@ -14,10 +14,10 @@ pub(crate) mod traffic;
 
 use crate::audit::{Shop, for_every_dialect};
 use std::sync::Arc;
+use stockhold_conformance::START;
 use stockhold_domain::{Instant, ItemKey};
 use stockhold_sql::Options;
 use stockhold_store::Store;
-use stockhold_store::conformance::START;
 
 for_every_dialect! { shared:
     late_arrivals:

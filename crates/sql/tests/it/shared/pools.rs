@@ -6,13 +6,13 @@ use crate::fixture::{events, item, reservation, run, sold_out, stock, wait_until
 use crate::workload::{makers, race};
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{
     Command, Envelope, Fulfilment, Hold, Instant, ItemKey, Outcome, Pool, PoolTerms, Reserve, Seconds,
     StockChange, Transition,
 };
 use stockhold_sql::Options;
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// What a pool says that is released at an instant.
 fn until(allocated: u64, at: Instant) -> PoolTerms {

@@ -7,10 +7,10 @@ use crate::fixture::{Desk, hold, item, reservation, run, stock, wait_until};
 use crate::workload::crowd_while_reserving;
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Command, Instant, ItemKey, Outcome, Reply, ReservationId, Status};
 use stockhold_sql::Options;
 use stockhold_store::Store;
-use stockhold_store::conformance::{Maker, maker};
 
 /// A store that sweeps all the time, in small batches.
 fn sweeping<S: Shop>(shop: &S) -> Arc<dyn Store> {

@@ -5,8 +5,8 @@ use super::{hall, units};
 use crate::audit::archive::archived;
 use crate::audit::{Shop, adds_up, verdict};
 use crate::fixture::{item, reservation, run};
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{Instant, ReservationId};
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
 
 fn made(store: &dyn Store, maker: &mut Maker, command: stockhold_domain::Command) -> ReservationId {

@@ -5,10 +5,10 @@ use crate::audit::Shop;
 use crate::audit::archive::older_than;
 use crate::fixture::{Desk, run};
 use std::time::Duration;
+use stockhold_conformance::{Maker, MemoryArchive, START, maker};
 use stockhold_domain::{
     HoldChange, Instant, ItemKey, Outcome, Reply, ReservationId, StockChange, Transition,
 };
-use stockhold_store::conformance::{Maker, MemoryArchive, START, maker};
 use stockhold_store::{EventRow, Query, QueryResult, Store, UNIT_HISTORY_LIMIT};
 
 pub(super) fn history(store: &dyn Store, item: &ItemKey, unit: &str) -> Vec<EventRow> {

@@ -6,9 +6,9 @@ use crate::fixture::{Desk, hold, item, reservation, run, sold_out, wait_until};
 use crate::shared::{later, open};
 use crate::workload::makers;
 use std::time::Duration;
+use stockhold_conformance::maker;
 use stockhold_domain::{ItemKey, Status};
 use stockhold_sql::Options;
-use stockhold_store::conformance::maker;
 
 pub(crate) fn a_claim_does_not_wait_for_its_items_row<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];

@@ -7,8 +7,8 @@ pub(crate) mod races;
 
 use crate::audit::{Shop, adds_up, for_every_dialect};
 use crate::fixture::run;
+use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, Hold, ItemKey, Outcome, Unit, UnitStatus};
-use stockhold_store::conformance::{Maker, maker};
 use stockhold_store::{Failure, Query, QueryResult, Store, UnitFilter};
 
 for_every_dialect! { unit_items:

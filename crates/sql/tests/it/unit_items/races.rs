@@ -6,11 +6,11 @@ use crate::fixture::{Desk, hold, item, reservation, run, sold_out, stock};
 use crate::workload::{makers, race};
 use std::collections::BTreeSet;
 use std::thread;
+use stockhold_conformance::{Maker, Random, START, maker};
 use stockhold_domain::{
     BestAvailable, Command, Envelope, Hold, Instant, ItemKey, Outcome, Rejection, SetStock, Status,
     UnitStatus,
 };
-use stockhold_store::conformance::{Maker, Random, START, maker};
 
 fn holds(outcomes: &Outcomes) -> Vec<Hold> {
     outcomes.iter().filter_map(reservation).cloned().collect()

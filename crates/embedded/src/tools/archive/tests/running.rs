@@ -3,8 +3,8 @@
 use super::{
     AGE, ArchiveRequest, ArchiveSummary, History, MemoryArchive, Recorder, Step, check_image, findings, image,
 };
+use crate::bench::{open, submit_all};
 use crate::log::Log;
-use crate::testing::{open, submit_all};
 use crate::tools::archive::ArchiveError;
 use crate::tools::backup::backup_by;
 use crate::{EmbeddedStore, verify, verify_with_archive};
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use stockhold_conformance::maker::{confirm, release, reserve, return_all, set_stock};
+use stockhold_conformance::{Maker, START, World};
 use stockhold_domain::{Envelope, Instant, Outcome, Record, Rejection, Reply, ReservationId};
 use stockhold_store::clock::{Clock, ManualClock};
-use stockhold_store::conformance::maker::{confirm, release, reserve, return_all, set_stock};
-use stockhold_store::conformance::{Maker, START, World};
 use stockhold_store::{Answer, Query, QueryResult, Request, ReservationFilter, Store, archived_form};
 
 fn archive(

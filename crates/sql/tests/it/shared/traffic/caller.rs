@@ -5,11 +5,11 @@ use super::{OFTEN_REACHED, Place, ROWS, SEATS, limit};
 use crate::fixture::{Desk, item};
 use crate::workload::Stores;
 use std::sync::atomic::Ordering;
+use stockhold_conformance::{Maker, Random, maker};
 use stockhold_domain::{
     AdjustStock, BestAvailable, Command, Envelope, Fulfilment, Instant, ItemKey, Label, LimitTerms,
     OptionalTerms, Outcome, Precondition, Rejection, ReservationId, Reserve, ReserveTerms, Scope,
 };
-use stockhold_store::conformance::{Maker, Random, maker};
 
 /// Some fall due while their buyers still think, some never do.
 const TTLS: [u64; 6] = [5, 30, 120, 600, 1_200, 1_800];

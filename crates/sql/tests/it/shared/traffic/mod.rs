@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use stockhold_conformance::{Maker, START, maker};
 use stockhold_domain::{Instant, ItemKey, Label, LimitTerms, LimitedUnits, ReservationId, SubjectKind};
 use stockhold_sql::Options;
-use stockhold_store::conformance::{Maker, START, maker};
 use stockhold_store::{EventRow, Store};
 
 const MINUTE: i64 = 60_000_000;

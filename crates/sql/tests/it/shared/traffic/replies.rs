@@ -3,12 +3,12 @@
 use super::{LASTS, MINUTE, Place, UNITS};
 use crate::fixture::item;
 use std::collections::BTreeMap;
+use stockhold_conformance::START;
 use stockhold_domain::{
     Command, Envelope, Event, EventId, Hold, HoldChange, ItemKey, Outcome, Rejection, Reply, Reserve, State,
     Status, Transition, UnitSelection,
 };
-use stockhold_store::conformance::START;
-use stockhold_store::model::NaiveState;
+use stockhold_model::NaiveState;
 use stockhold_store::{EventRow, Store};
 
 /// One answer.

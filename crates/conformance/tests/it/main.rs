@@ -1,0 +1,3 @@
+//! The seeded runner over whole stores catches a store that is wrong.
+
+mod whole;

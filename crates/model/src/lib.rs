@@ -1,0 +1,28 @@
+//! What stores and the simulator are compared with, and the commands that they are given. It reads no clock and no real randomness.
+//!
+//! [`Model`] is the naive reference model: a second implementation of the rules. [`NaiveState`] is the plainest state over which
+//! [`stockhold_domain::decide`] can run. [`maker`] and [`checkout_maker`] make commands; [`Op`] is a command in small numbers, which a
+//! [`Random`] chooses and an [`OpContext`] turns into an envelope.
+
+pub mod checkout_maker;
+pub mod maker;
+
+mod change_op;
+mod op;
+mod random;
+mod random_op;
+mod source_op;
+mod terms_op;
+
+mod model;
+
+pub use change_op::{ChangeKind, ChangeOp};
+pub use maker::{Maker, START};
+pub use model::{
+    Model, NaiveCustomers, NaiveState, ShownUnit, audit, check_successor, find, holds_agree, outcomes_agree,
+};
+pub use op::{ORDERS, Op, OpContext};
+pub use random::Random;
+pub use random_op::TTLS;
+pub use source_op::SourceOp;
+pub use terms_op::TermsOp;
