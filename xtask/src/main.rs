@@ -12,6 +12,7 @@ mod database;
 mod deliveries;
 mod failover;
 mod faults;
+mod grpc;
 mod http;
 mod load;
 mod powercut;
@@ -73,6 +74,8 @@ enum Command {
     Failover(failover::Options),
     /// Mistakes that are patched into a copy of the code, each of which the tests have to catch
     Bugs(bugs::Options),
+    /// Compile the `.proto` files: the descriptor set of the server and the Rust client, which are committed
+    Grpc,
     /// Everything that tries to break a server, in one run
     Prove(prove::Options),
 }
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Powercut(options) => powercut::run(&options),
         Command::Failover(options) => failover::run(&options),
         Command::Bugs(options) => bugs::run(&options),
+        Command::Grpc => grpc::run(),
         Command::Prove(options) => prove::run(&options),
     };
     match result {

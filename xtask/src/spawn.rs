@@ -126,6 +126,12 @@ pub(crate) fn workspace() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// A program or folder that scripts/servers has installed.
+pub(crate) fn installed(path: &str) -> Outcome<PathBuf> {
+    let path = workspace().join("target/servers").join(path);
+    if path.exists() { Ok(path) } else { fail(format!("{} is missing: run scripts/servers", path.display())) }
+}
+
 /// How a server is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Build {

@@ -21,16 +21,3 @@ pub use fault::Fault;
 pub use method::{Kind, Method, SERVICES};
 pub use request::{Commands, HttpRequest, request};
 pub use status::{Status, code, of_fault, of_problem, plain};
-
-/// The messages and clients as Rust types.
-#[cfg(feature = "client")]
-pub mod v1 {
-    #![allow(
-        missing_docs,
-        unreachable_pub,
-        clippy::pedantic,
-        clippy::all,
-        reason = "generated from the .proto files"
-    )]
-    tonic::include_proto!("stockhold.v1");
-}

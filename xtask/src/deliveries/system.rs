@@ -2,7 +2,7 @@
 
 use crate::database::done;
 use crate::load::LOAD_CPU;
-use crate::spawn::{Process, free_address, pinned, workspace};
+use crate::spawn::{Process, free_address, installed, pinned, workspace};
 use crate::{Outcome, fail};
 use clap::ValueEnum;
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
@@ -139,12 +139,6 @@ impl Drop for System {
             rabbitmq.stop();
         }
     }
-}
-
-/// A program or folder that scripts/servers has installed.
-fn installed(path: &str) -> Outcome<PathBuf> {
-    let path = workspace().join("target/servers").join(path);
-    if path.exists() { Ok(path) } else { fail(format!("{} is missing: run scripts/servers", path.display())) }
 }
 
 /// A broker that speaks Kafka's protocol.

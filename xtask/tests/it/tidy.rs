@@ -38,6 +38,7 @@ fn arrows_go_one_way() {
     assert_eq!(own("customers"), ["domain", "store"]);
     assert_eq!(own("api"), ["customers", "domain", "service", "store"]);
     assert_eq!(own("grpc"), ["api"]);
+    assert_eq!(own("grpc-client"), [""; 0]);
     assert_eq!(own("notify"), ["api", "customers", "domain", "store"]);
     assert_eq!(own("checkout"), ["api", "customers", "domain", "service", "store"]);
     assert_eq!(

@@ -8,6 +8,7 @@ mod kafka;
 mod nats;
 mod notifications;
 mod rabbitmq;
+mod rabbitmq_runtime;
 
 use crate::options::{RelayOptions, SinkKind, SinkOptions};
 use crate::sink::Sink;

@@ -2,20 +2,26 @@
 //! the operator's. A message that no queue takes is refused.
 
 use super::broker::Broker;
+use super::rabbitmq_runtime::{connect, runtime};
 use super::{TIMEOUT, in_time};
 use crate::message::Message;
 use crate::sink::DeliveryError;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
-use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, RustlsConnector};
 use lapin::types::FieldTable;
 use lapin::uri::{AMQPScheme, AMQPUri};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
+use lapin::{
+    AsyncTcpStream, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind,
+};
+use rustls::pki_types::ServerName;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::CLOUD_EVENT_CONTENT;
+use tokio_rustls::TlsConnector;
+use tokio_util::compat::TokioAsyncReadCompatExt;
+use tokio_util::either::Either;
 
 /// The delivery mode of a message that survives a restart of the broker.
 const PERSISTENT: u8 = 2;
@@ -61,35 +67,31 @@ impl RabbitMqBroker {
             self.url.parse().map_err(|_| DeliveryError::failed("the address of RabbitMQ is not valid"))?;
         let tls = match uri.scheme {
             AMQPScheme::AMQP => None,
-            // The client's own TLS trusts the system's certificates besides those of the file.
             AMQPScheme::AMQPS => {
-                Some(RustlsConnector::from(self.access.tls().map_err(DeliveryError::failed)?))
+                let name = ServerName::try_from(uri.authority.host.clone()).map_err(DeliveryError::failed)?;
+                Some((TlsConnector::from(self.access.tls().map_err(DeliveryError::failed)?), name))
             }
         };
-        let runtime = lapin::runtime::default_runtime().map_err(DeliveryError::failed)?;
         let pending = PendingSocket::default();
         let place = Arc::clone(&pending.0);
         let connect = Connection::connector(
             uri,
-            runtime,
-            async move |uri, runtime| {
-                let host = uri.authority.host.clone();
-                let tcp = AMQPUri { scheme: AMQPScheme::AMQP, ..uri };
+            runtime(),
+            async move |uri, _| {
                 let open = async {
-                    let stream = tcp.connect_async(&runtime).await?;
-                    if let AsyncTcpStream::Plain(tcp) = &stream {
-                        let socket = tcp.get_ref().as_fd().try_clone_to_owned()?;
-                        if let Ok(mut place) = place.lock() {
-                            *place = Some(socket.into());
-                        }
+                    let tcp = connect((uri.authority.host.as_str(), uri.authority.port)).await?;
+                    let socket = tcp.as_fd().try_clone_to_owned()?;
+                    if let Ok(mut place) = place.lock() {
+                        *place = Some(socket.into());
                     }
-                    match &tls {
-                        Some(tls) => stream.into_rustls(tls, &host).await,
-                        None => Ok(stream),
-                    }
+                    Ok(match &tls {
+                        Some((tls, name)) => Either::Right(Box::new(tls.connect(name.clone(), tcp).await?)),
+                        None => Either::Left(tcp),
+                    })
                 };
                 let open = tokio::time::timeout(TIMEOUT, open).await;
-                Ok(open.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?)
+                let stream = open.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut)))?;
+                Ok(AsyncTcpStream::Plain(stream.compat()))
             },
             properties,
         );

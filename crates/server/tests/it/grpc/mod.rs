@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod caller;
 mod contract;
+mod generated;
 mod lifetime;
 mod python;
 mod streams;

@@ -5,8 +5,8 @@ use super::{GrpcServer, block_on};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use stockhold_grpc::v1::reservations_client::ReservationsClient;
-use stockhold_grpc::v1::{LineRequest, ReserveRequest};
+use stockhold_grpc_client::v1::reservations_client::ReservationsClient;
+use stockhold_grpc_client::v1::{LineRequest, ReserveRequest};
 use tonic::Code;
 use tonic_types::StatusExt;
 

@@ -3,16 +3,16 @@
 //!
 //! ```text
 //! taskset -c 0 stockhold serve --threads 1 --grpc-listen 127.0.0.1:8113
-//! taskset -c 1 cargo run --release -p stockhold-grpc --features client --example measure
+//! taskset -c 1 cargo run --release -p stockhold-grpc-client --example measure
 //! ```
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 use stockhold_api::client::{At, Client};
 use stockhold_api::wire::{Stock, Terms};
-use stockhold_grpc::v1::command_request::Command;
-use stockhold_grpc::v1::reservations_client::ReservationsClient;
-use stockhold_grpc::v1::{CommandRequest, LineRequest, ReserveRequest};
+use stockhold_grpc_client::v1::command_request::Command;
+use stockhold_grpc_client::v1::reservations_client::ReservationsClient;
+use stockhold_grpc_client::v1::{CommandRequest, LineRequest, ReserveRequest};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio_stream::wrappers::ReceiverStream;
