@@ -7,6 +7,9 @@ use std::sync::LazyLock;
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
 
 pub(crate) static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "the descriptors are part of the program, and a test decodes them")]
+    #[expect(
+        clippy::expect_used,
+        reason = "the descriptors are part of the program, and a test decodes them"
+    )]
     DescriptorPool::decode(DESCRIPTORS).expect("the compiled descriptors are valid")
 });
