@@ -6,6 +6,7 @@ use super::address::Address;
 use super::cluster::{self, Certification, ServerKind};
 use super::errors::{db_error, failed_step, is_gone, open_error};
 use super::migrate;
+use super::numbering::LIST_BYTES;
 use super::script::{LARGEST_PACKET, Packet, Script, Step};
 use super::statements::CLOCK;
 use crate::engine::{DbError, LimitCache, OpenError, Options};
@@ -81,7 +82,7 @@ impl MysqlTarget {
         let ready = format!(
             "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
                 sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
-                innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds};
+                innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}, group_concat_max_len = {LIST_BYTES};
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
              SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
                 'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit',

@@ -189,8 +189,8 @@ impl Shop for Bench {
         self.wait_until_locked_out(sessions);
     }
 
-    fn wait_until_numbering_waits(&mut self) {
-        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) >= 1);
+    fn numbering_waits(&mut self) -> bool {
+        self.session.locked_out(true) >= 1
     }
 
     fn another() -> Self {

@@ -52,6 +52,7 @@ for_every_dialect! { shared:
         an_item_that_another_instance_is_creating_is_waited_for
         a_position_that_another_instance_is_giving_is_waited_for
         two_instances_that_create_the_same_items_create_each_once
+        what_is_committed_while_events_are_numbered_keeps_its_order
         confirm_release_and_expiry_at_two_instances_agree_on_one_end
         positions_are_dense_and_follow_each_items_sequence
         two_instances_that_sweep_at_once_expire_each_hold_once
