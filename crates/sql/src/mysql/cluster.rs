@@ -12,7 +12,7 @@
 //! What is only read, and not locked, is as new as at one server: the session waits until its node has applied what the cluster had
 //! committed (`wsrep_sync_wait`).
 
-use super::script::{Bulk, Script, Step, key};
+use super::script::{Bulk, Script, Step, Upserts, key};
 use super::statements::StatementKind;
 use crate::engine::{Changes, LockSet};
 use core::fmt::Write;
@@ -42,6 +42,7 @@ pub(super) struct ServerKind {
     pub(super) is_mariadb: bool,
     /// Whether it is a node of a Galera cluster.
     pub(super) in_cluster: bool,
+    pub(super) upserts: Upserts,
 }
 
 impl ServerKind {

@@ -7,7 +7,7 @@ use super::cluster::{self, Certification, ServerKind};
 use super::errors::{db_error, failed_step, is_gone, open_error};
 use super::migrate;
 use super::numbering::LIST_BYTES;
-use super::script::{LARGEST_PACKET, Packet, Script, Step};
+use super::script::{LARGEST_PACKET, Packet, Script, Step, Upserts};
 use super::statements::CLOCK;
 use crate::engine::{DbError, LimitCache, OpenError, Options};
 use core::future::Future;
@@ -24,6 +24,8 @@ use std::sync::{Arc, OnceLock};
 /// Oldest servers that are known to do. Older ones ignore CHECK constraints, or can't pass by locked rows.
 const OLDEST_MYSQL: Version = (8, 0, 16);
 const OLDEST_MARIADB: Version = (10, 6, 0);
+/// The first version of MySQL that has a name for the row that an upsert was given.
+const MYSQL_ROW_ALIAS: Version = (8, 0, 19);
 /// How long one lock is waited for: a server finds deadlocks by itself and at once, so only somebody who hangs is waited for, and
 /// it counts in whole seconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -105,16 +107,24 @@ impl MysqlTarget {
         let is_mariadb =
             get("version").contains("MariaDB") || get("version_comment").to_lowercase().contains("mariadb");
         let (name, oldest) = if is_mariadb { ("MariaDB", OLDEST_MARIADB) } else { ("MySQL", OLDEST_MYSQL) };
-        if version(get("version")).is_none_or(|found| found < oldest) {
+        let Some(found) = version(get("version")) else {
+            return unfit(format!("the server does not say its version, but {:?}", get("version")));
+        };
+        if found < oldest {
             let (major, minor, patch) = oldest;
             return unfit(format!(
                 "the server's version is {}, and of {name} it has to be {major}.{minor}.{patch} or newer",
                 get("version")
             ));
         }
+        let upserts = match is_mariadb {
+            true => Upserts::Value,
+            false if found < MYSQL_ROW_ALIAS => Upserts::Values,
+            false => Upserts::RowAlias,
+        };
         let is_on = |name: &str| !matches!(get(name), "" | "OFF" | "0");
         if self.is_replica {
-            return Ok(ServerKind { is_mariadb, in_cluster: false });
+            return Ok(ServerKind { is_mariadb, in_cluster: false, upserts });
         }
         if ["read_only", "super_read_only", "innodb_read_only"].into_iter().any(is_on) {
             return unfit("it is read-only: a replica, or set so".to_owned());
@@ -138,7 +148,7 @@ impl MysqlTarget {
                 "innodb_flush_log_at_trx_commit is not 1: a crash of the database's machine may lose what was answered"
             );
         }
-        Ok(ServerKind { is_mariadb, in_cluster })
+        Ok(ServerKind { is_mariadb, in_cluster, upserts })
     }
 
     /// Says at the first connection what holds in a cluster. MySQL has no compound statements outside of procedures, so there another
@@ -365,12 +375,18 @@ mod tests {
         )
     }
 
-    const MYSQL: Result<ServerKind, OpenError> = Ok(ServerKind { is_mariadb: false, in_cluster: false });
-    const MARIADB: Result<ServerKind, OpenError> = Ok(ServerKind { is_mariadb: true, in_cluster: false });
+    const OLD_MYSQL: Result<ServerKind, OpenError> =
+        Ok(ServerKind { is_mariadb: false, in_cluster: false, upserts: Upserts::Values });
+    const MYSQL: Result<ServerKind, OpenError> =
+        Ok(ServerKind { is_mariadb: false, in_cluster: false, upserts: Upserts::RowAlias });
+    const MARIADB: Result<ServerKind, OpenError> =
+        Ok(ServerKind { is_mariadb: true, in_cluster: false, upserts: Upserts::Value });
 
     #[test]
     fn servers_that_will_not_do_are_told_apart() {
-        assert_eq!(check_variables(&[("version", "8.0.16")]), MYSQL);
+        assert_eq!(check_variables(&[("version", "8.0.16")]), OLD_MYSQL);
+        assert_eq!(check_variables(&[("version", "8.0.19")]), MYSQL);
+        assert_eq!(check_variables(&[("version", "9.7.4-2")]), MYSQL);
         assert_eq!(check_variables(&[("version", "8.4.3-log")]), MYSQL);
         assert_eq!(check_variables(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), MARIADB);
         assert_eq!(check_variables(&[("version", "5.5.5-10.11.6-MariaDB-1")]), MARIADB);
@@ -397,7 +413,10 @@ mod tests {
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             target.check_variables(&variables.into())
         };
-        let node = |is_mariadb| Ok(ServerKind { is_mariadb, in_cluster: true });
+        let node = |is_mariadb| {
+            let upserts = if is_mariadb { Upserts::Value } else { Upserts::RowAlias };
+            Ok(ServerKind { is_mariadb, in_cluster: true, upserts })
+        };
         assert_eq!(connect("8.0.36", "ON", "one"), node(false));
         assert_eq!(connect("8.0.36", "ON", "one"), node(false));
         let error = connect("8.0.36", "ON", "two").unwrap_err();
