@@ -10,6 +10,7 @@ use super::numbering::LIST_BYTES;
 use super::script::{LARGEST_PACKET, Packet, Script, Step, Upserts};
 use super::statements::CLOCK;
 use crate::engine::{DbError, LimitCache, OpenError, Options};
+use core::fmt::Write;
 use core::future::Future;
 use core::iter::repeat;
 use core::pin::pin;
@@ -179,6 +180,9 @@ fn version(text: &str) -> Option<Version> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
+/// Ends what [`MysqlConnection::limit_rest`] began.
+pub(super) const NO_LIMIT_OF_REST: &str = "SET SESSION wait_timeout=DEFAULT";
+
 /// What the server answered to one statement: what the statement is, and its rows.
 pub(super) type StatementRows<T> = (T, Vec<Row>);
 
@@ -241,7 +245,7 @@ impl MysqlConnection {
             migrate::migrate(&mut conn).await?;
         }
         // Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or
-        // gone with its machine, and nobody else gets at the items that it has locked. MySQL has no such limit.
+        // gone with its machine, and nobody else gets at the items that it has locked. MySQL has another limit, see [`Self::limit_rest`].
         let rest = format!(
             "SET SESSION lock_wait_timeout = {} /*M!100300 , SESSION idle_transaction_timeout = {} */",
             target.lock_timeout.max(1),
@@ -268,6 +272,15 @@ impl MysqlConnection {
         let (mut conn, kind) = target.connect().await?;
         migrate::expect(&mut conn).await?;
         Ok(Self::new(conn, kind, target, 0))
+    }
+
+    /// For MySQL: ends the session if the transaction that was begun rests for longer. It has a limit for every rest of a session alone,
+    /// and connections may rest for longer between transactions. So it is set in the packet that begins a transaction, and set
+    /// back in the one that commits. A connection of which it was not set back is closed by the server, and replaced.
+    pub(super) fn limit_rest<T: Copy>(&self, script: &mut Script<T>, step: T) {
+        if !self.kind.is_mariadb {
+            let _ = write!(script.add(step), "SET SESSION wait_timeout={}", self.target.rest.max(1));
+        }
     }
 
     /// Sends one packet of writes, within the transaction that is open.

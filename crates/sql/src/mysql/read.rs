@@ -6,7 +6,7 @@
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
-use super::connect::MysqlConnection;
+use super::connect::{MysqlConnection, NO_LIMIT_OF_REST};
 use super::limit_statements;
 use super::numbering;
 use super::rows;
@@ -53,6 +53,9 @@ impl Session for MysqlConnection {
 
     async fn roll_back(&mut self) -> Result<(), DbError> {
         self.begun = false;
+        if !self.kind.is_mariadb {
+            return self.run(&format!("ROLLBACK;{NO_LIMIT_OF_REST}")).await.map(drop);
+        }
         match self.run("ROLLBACK").await {
             // The cluster has aborted the transaction already, and says so once.
             Err(DbError::Conflict(_)) => self.run("ROLLBACK").await.map(drop),

@@ -2,7 +2,7 @@
 //! behind them.
 
 use super::cluster::Certification;
-use super::connect::{MysqlConnection, PacketError};
+use super::connect::{MysqlConnection, NO_LIMIT_OF_REST, PacketError};
 use super::errors::db_error_at_commit;
 use super::limit_statements::counted_hold;
 use super::rows;
@@ -186,7 +186,11 @@ impl MysqlConnection {
         sent: &CommitSent,
     ) -> Result<CommitOutcome, DbError> {
         let certification = self.kind.in_cluster.then_some(&self.certification);
-        let script = script(changes, self.kind.upserts, certification);
+        let mut script = script(changes, self.kind.upserts, certification);
+        if !self.kind.is_mariadb {
+            script.add(Step::Write).push_str(NO_LIMIT_OF_REST);
+        }
+        script.add(Step::Commit).push_str("COMMIT");
         let packets = script.packets();
         if packets.iter().any(|packet| packet.text.len() >= LARGEST_PACKET) {
             return Err(DbError::InvariantViolated(format!("a write of more than {LARGEST_PACKET} bytes")));
@@ -214,6 +218,7 @@ impl MysqlConnection {
     }
 }
 
+/// All of it but COMMIT.
 fn script(changes: &Changes<'_>, upserts: Upserts, certification: Option<&Certification>) -> Script<Step> {
     let mut script = Script::of_upserts(upserts);
     if let Some(certification) = certification {
@@ -297,7 +302,6 @@ fn script(changes: &Changes<'_>, upserts: Upserts, certification: Option<&Certif
     if let Some(certification) = certification {
         certification.end(&mut script, changes);
     }
-    script.add(Step::Commit).push_str("COMMIT");
     script
 }
 
