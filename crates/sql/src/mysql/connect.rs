@@ -89,7 +89,7 @@ impl MysqlTarget {
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
              SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
                 'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit',
-                'wsrep_on', 'hostname', 'port')"
+                'wsrep_on', 'hostname', 'port', 'group_replication_single_primary_mode')"
         );
         let found = exchange(&mut conn, &ready).await.map_err(|(_, error)| open_error(&error))?;
         let rows = found.into_iter().flatten();
@@ -135,6 +135,9 @@ impl MysqlTarget {
                 "max_allowed_packet is {}, and it has to be {LARGEST_PACKET} at least",
                 get("max_allowed_packet")
             ));
+        }
+        if get(cluster::SINGLE_PRIMARY) == "OFF" {
+            return unfit(cluster::SEVERAL_PRIMARIES.to_owned());
         }
         let in_cluster = is_on("wsrep_on");
         if in_cluster {
@@ -414,6 +417,9 @@ mod tests {
         unfit(&[("version", "8.0.36"), ("read_only", "ON")], "read-only");
         unfit(&[("version", "8.0.36"), ("max_allowed_packet", "16776192")], "max_allowed_packet");
         assert_eq!(check_variables(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), MYSQL);
+        let group = |mode| [("version", "8.0.36"), ("group_replication_single_primary_mode", mode)];
+        assert_eq!(check_variables(&group("ON")), MYSQL);
+        unfit(&group("OFF"), "single-primary");
         unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
     }
 
