@@ -83,13 +83,14 @@ impl MysqlTarget {
         let seconds = self.lock_timeout.max(1);
         let access = if self.is_replica { "READ ONLY" } else { "READ WRITE" };
         let ready = format!(
-            "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
+            "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00', sql_select_limit = {},
                 sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
                 innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}, group_concat_max_len = {LIST_BYTES};
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
              SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
                 'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit',
-                'wsrep_on', 'hostname', 'port', 'group_replication_single_primary_mode')"
+                'wsrep_on', 'hostname', 'port', 'group_replication_single_primary_mode')",
+            u64::MAX
         );
         let found = exchange(&mut conn, &ready).await.map_err(|(_, error)| open_error(&error))?;
         let rows = found.into_iter().flatten();

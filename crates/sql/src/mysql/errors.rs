@@ -104,6 +104,13 @@ pub(super) fn open_error(error: &Error) -> OpenError {
             | DriverError::CleartextPluginDisabled
             | DriverError::NoClientSslFlagFromServer,
         ) => return OpenError::Refused(text),
+        Error::Io(_) if text.contains("peer certificate") => {
+            return OpenError::Unreachable(format!(
+                "{text}: sslmode=verify-full needs a certificate that is signed by a trusted root and has this host among its alternative \
+                 names. Those that MySQL makes for itself name no host: give the server one of your own (ssl_cert, ssl_key), or \
+                 use sslmode=require, which checks nothing"
+            ));
+        }
         _ => return OpenError::Unreachable(text),
     };
     match said.code {
@@ -133,6 +140,11 @@ pub(super) fn text_of(error: &Error) -> String {
             "the server sent what is none of its protocol".to_owned()
         }
         Error::Url(_) => "the address is wrong".to_owned(),
+        Error::Driver(DriverError::UnknownAuthPlugin { name }) => format!(
+            "there is no such user, or it has a password of the plugin {name}, which is not supported. MySQL asks for this plugin also where \
+             the user's name or host is unknown to it. A user that exists needs caching_sha2_password, which is MySQL's default: \
+             ALTER USER … IDENTIFIED WITH caching_sha2_password BY …"
+        ),
         Error::Driver(driver) => driver.to_string(),
         Error::Other(other) => other.to_string(),
     }

@@ -76,6 +76,20 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     bench.audit();
 }
 
+#[test]
+fn a_limit_of_rows_that_somebody_has_set_for_all_does_not_count() {
+    let mut bench = Bench::alone(&[]);
+    bench.session.run("SET GLOBAL sql_select_limit = 1");
+    let store = bench.connect();
+    let mut maker = Maker::new(82, "limit-");
+    for name in ["a", "b", "c"] {
+        stock(&store, &mut maker, name, 10);
+    }
+    assert_eq!(crate::fixture::events(&store).len(), 3);
+    bench.session.run("SET GLOBAL sql_select_limit = 0");
+    drop(bench.connect());
+}
+
 /// A server that speaks TLS, by a certificate for `localhost`; and the file of who signed it.
 fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
     let issuer_key = rcgen::KeyPair::generate().unwrap();
