@@ -45,6 +45,7 @@ mod write;
 mod replica;
 
 mod audit;
+mod positions;
 
 pub(crate) use replica::open_with_replica;
 

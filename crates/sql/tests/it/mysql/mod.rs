@@ -16,6 +16,7 @@ mod schema;
 mod servers;
 
 mod only_mysql;
+mod positions;
 
 pub(crate) use bench::Bench;
 
