@@ -149,3 +149,22 @@ pub(super) fn text_of(error: &Error) -> String {
         Error::Other(other) => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mysql_async::ServerError;
+
+    #[test]
+    fn a_commit_that_the_group_has_rolled_back_is_known_and_any_other_error_is_not() {
+        let at_commit = |code| {
+            let error = ServerError { code, message: "said".to_owned(), state: "HY000".to_owned() };
+            db_error_at_commit(&Error::Server(error), false)
+        };
+        assert!(matches!(at_commit(ROLLED_BACK_BY_GROUP), DbError::Conflict(_)));
+        assert!(matches!(at_commit(DEADLOCK), DbError::Deadlock(_)));
+        for code in [LOCK_TIMEOUT, AT_COMMIT, KILLED[0], UNABLE[0]] {
+            assert!(matches!(at_commit(code), DbError::ConnectionLost(_)), "{code}");
+        }
+    }
+}
