@@ -281,7 +281,7 @@ mod tests {
         assert!(disordered(&batches(&[])).is_empty());
         assert!(disordered(&batches(&[1, 2, 5, 9])).is_empty());
         assert_eq!(disordered(&batches(&[1, 3, 2, 4, 7, 8, 5, 9])), [1..3, 4..7]);
-        assert_eq!(disordered(&batches(&[4, 1, 3, 2])), [0..4]);
+        assert_eq!(disordered(&batches(&[4, 1, 3, 2, 5, 7, 6])), [0..4, 5..7]);
     }
 
     #[test]

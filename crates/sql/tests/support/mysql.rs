@@ -420,7 +420,8 @@ fn template(programs: &Programs) -> PathBuf {
     let mut command = account.command(&[], &program);
     let made = command.args(arguments).arg(format!("--datadir={}", data.display())).output();
     let made = made.expect("the data directory is made");
-    assert!(made.status.success(), "{program:?} failed:\n{}", String::from_utf8_lossy(&made.stderr));
+    let errors = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{} failed:\n{errors}", program.display());
     // The server's own name for itself in a group or beside a replica. Each makes its own.
     let _ = std::fs::remove_file(data.join("auto.cnf"));
     // By a name that is there as a whole or not at all, however many test programs make it at once.

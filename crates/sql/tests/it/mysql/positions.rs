@@ -15,19 +15,23 @@ fn repair(bench: &Bench, read: &[u64]) -> Result<PositionRepair, AuditError> {
     repair_positions(&bench.database.url(), &Shop::options(bench), &consumers)
 }
 
+/// Begins a transaction in which no store numbers events.
+const WITHOUT_SEQUENCER: &str = "START TRANSACTION; SELECT 1 FROM stockhold_sequencer FOR UPDATE";
+
 /// Gives the batches positions in another order: each group of so many the other way round.
 fn reverse_in_groups(bench: &mut Bench, group: usize) {
     let rows = bench.session.rows("SELECT serial, event_count FROM stockhold_events ORDER BY last_position");
     let mut batches: Vec<(u64, u64)> =
         rows.iter().map(|row| (row[0].parse().unwrap(), row[1].parse().unwrap())).collect();
     batches.chunks_mut(group).for_each(<[_]>::reverse);
-    bench.session.run("UPDATE stockhold_events SET last_position = NULL");
+    bench.session.run(&format!("{WITHOUT_SEQUENCER}; UPDATE stockhold_events SET last_position = NULL"));
     let mut position = 0;
     for (serial, count) in batches {
         position += count;
         let set = format!("UPDATE stockhold_events SET last_position = {position} WHERE serial = {serial}");
         bench.session.run(&set);
     }
+    bench.session.run("COMMIT");
 }
 
 #[test]
@@ -43,11 +47,12 @@ fn positions_in_the_wrong_order_are_found_and_repaired() {
     let right = events(&store);
     assert_eq!(repair(&bench, &[0, 3]), Ok(PositionRepair::default()));
     // The reservation stands before its item.
-    bench.session.run(
-        "UPDATE stockhold_events SET last_position = NULL WHERE last_position = 2;
+    bench.session.run(&format!(
+        "{WITHOUT_SEQUENCER};
+         UPDATE stockhold_events SET last_position = NULL WHERE last_position = 2;
          UPDATE stockhold_events SET last_position = 2 WHERE last_position = 4;
-         UPDATE stockhold_events SET last_position = 4 WHERE last_position IS NULL",
-    );
+         UPDATE stockhold_events SET last_position = 4 WHERE last_position IS NULL; COMMIT"
+    ));
     assert!(verdict(&bench).drift > 0);
     // Who has read a part of them would miss one.
     for read in [2, 3] {

@@ -126,9 +126,10 @@ fn every_statement_that_matters_goes_through_its_index_and_sorts_nothing() {
             );
         }
         // MySQL shows partitions and an estimate of what is filtered as well.
-        let (explain, [how, index, extra]) = match bench.database.server().is_mysql() {
-            true => ("EXPLAIN FORMAT=TRADITIONAL", [4, 6, 11]),
-            false => ("EXPLAIN", [3, 5, 9]),
+        let (explain, [how, index, extra]) = if bench.database.server().is_mysql() {
+            ("EXPLAIN FORMAT=TRADITIONAL", [4, 6, 11])
+        } else {
+            ("EXPLAIN", [3, 5, 9])
         };
         for plan in [2, 40, ROWS].into_iter().flat_map(plans) {
             let statement = plan.text.split(';').next().unwrap();
