@@ -84,7 +84,7 @@ enum Command {
     /// Recount everything and compare it with what the store has
     ///
     /// Reads every event from the first one, and checks the invariants of the rules and the index against the result. Of a database it
-    /// checks every table. It only reads, and a server may be running. If events have been archived, it begins with the totals that
+    /// checks every table. It only reads, and a server may be running, unless it repairs positions. If events have been archived, it begins with the totals that
     /// the archive left.
     ///
     /// Try it:

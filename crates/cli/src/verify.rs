@@ -1,6 +1,7 @@
 //! `stockhold verify`: recounts everything and reports whether it is consistent, for every kind of store.
 
 use super::plural::counted;
+use crate::archive::Consumers;
 use crate::audit_errors::books_failed;
 use crate::event_files::EventFiles;
 use clap::Args;
@@ -22,6 +23,10 @@ pub(crate) struct VerifyArgs {
     /// Directory with the files of the archive: begin with the first event ever, and check the files
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
+    /// First put events back into order that have wrong positions, which servers before 2026-12 could give on MariaDB and MySQL. Stop the
+    /// servers and all readers of events before: a reader that has read a part of a range that is printed has to begin again before it
+    #[arg(long, conflicts_with = "archive")]
+    repair_positions: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -51,6 +56,11 @@ impl VerifyArgs {
             Ok(config) => config,
             Err(error) => return exit::because(exit::USAGE, error),
         };
+        if self.repair_positions
+            && let Err((code, why)) = repair_positions(&config)
+        {
+            return exit::because(code, why);
+        }
         let verdict = if config.store.is_embedded() {
             embedded(&config, self.archive.as_deref())
         } else {
@@ -80,6 +90,28 @@ pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
         // The reader reports any other error.
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// Repairs, and reports on the standard error.
+fn repair_positions(config: &Config) -> Result<(), (u8, String)> {
+    if config.store.is_embedded() {
+        let why = "the embedded store has always given the right positions: give a database of MariaDB or MySQL with --store";
+        return Err((exit::USAGE, why.to_owned()));
+    }
+    let consumers = Consumers::of(config).map_err(|error| (exit::USAGE, error))?;
+    let repaired = stockhold_sql::repair_positions(config.store.url(), &sql_options(config)?, &|records| {
+        consumers.behind(records, &[])
+    });
+    let repaired = repaired.map_err(|error| books_failed(config, &error))?;
+    for range in &repaired.ranges {
+        eprintln!(
+            "the events of the positions {} to {} are in another order now",
+            range.start(),
+            range.end()
+        );
+    }
+    eprintln!("{} other positions", counted(repaired.batches, "batch has", "batches have"));
+    Ok(())
 }
 
 fn embedded(config: &Config, archive: Option<&Path>) -> Result<VerifyResult, (u8, String)> {

@@ -11,13 +11,15 @@ pub mod mysql;
 pub mod postgres;
 
 pub use audit::{
-    ArchiveError, AuditError, ExportChunk, ImportSource, ImportSummary, VerifyProgress, VerifyReport,
+    ArchiveError, AuditError, ExportChunk, ImportSource, ImportSummary, PositionRepair, VerifyProgress,
+    VerifyReport,
 };
 pub use engine::{OpenError, Options, Replica, SqlStore};
 
-use audit::{run_archive, send, take, verify_all, verify_from_archive};
+use audit::{repair, run_archive, send, take, verify_all, verify_from_archive};
 use std::sync::Arc;
-use stockhold_store::{ArchiveRequest, ArchiveSummary, EventArchive, StartStep, Store};
+use stockhold_domain::Record;
+use stockhold_store::{ArchiveRequest, ArchiveSummary, EventArchive, ReadPosition, StartStep, Store};
 use tokio::runtime::Runtime;
 
 /// The prefixes that an address may have.
@@ -150,6 +152,25 @@ pub fn verify_with_archive(
     with_audit_session!(url, options, |runtime, session| {
         Ok(verify_from_archive(runtime, session, archive, &mut progress)?)
     })
+}
+
+/// Puts the events of the MariaDB or MySQL that an address names back into order, where they have wrong positions. `consumers` tells from
+/// records which consumers there are, and up to which position each has read. Readers of which the store does not know have to be
+/// stopped before, or to begin again before the ranges that are returned. Blocks until it is done.
+pub fn repair_positions(
+    url: &str,
+    options: &Options,
+    consumers: &(dyn Fn(&[Record]) -> Vec<ReadPosition> + Sync),
+) -> Result<PositionRepair, AuditError> {
+    match kind(url)? {
+        Kind::Postgres => Err(AuditError::Refused(
+            "PostgreSQL has always given the right positions: there is nothing to repair".to_owned(),
+        )),
+        Kind::Mysql => apart(|runtime| {
+            let session = &mut runtime.block_on(mysql::open_audit(url, options))?;
+            runtime.block_on(repair(session, consumers))
+        }),
+    }
 }
 
 /// Writes the oldest events of the database that an address names to an archive and, if the request says so, lets them, the

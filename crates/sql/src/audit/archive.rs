@@ -128,7 +128,7 @@ impl<S: AuditSession> ArchivedStore for LeavableDatabase<'_, S> {
 }
 
 /// All records that tell what consumers have read.
-async fn consumer_records<S: AuditSession>(session: &mut S) -> Result<Vec<Record>, DbError> {
+pub(super) async fn consumer_records<S: AuditSession>(session: &mut S) -> Result<Vec<Record>, DbError> {
     let mut records = Vec::new();
     for kind in CONSUMER_KINDS {
         let mut after = None;

@@ -14,6 +14,7 @@ mod archive;
 mod database_log;
 mod lease;
 mod ledger;
+mod positions;
 mod records;
 mod transfer;
 mod verify;
@@ -28,6 +29,8 @@ use stockhold_domain::{
 use stockhold_store::{ArchiveMark, MarkedFile};
 
 pub(crate) use archive::run as run_archive;
+pub use positions::PositionRepair;
+pub(crate) use positions::{BatchNumber, PositionSession, repair};
 pub use transfer::{ExportChunk, ImportSource, ImportSummary};
 pub(crate) use transfer::{send, take};
 pub use verify::{VerifyProgress, VerifyReport};

@@ -4,7 +4,7 @@ use super::cluster::Certification;
 use super::connect::{MysqlConnection, PacketError};
 use super::limit_statements::counted_hold;
 use super::rows;
-use super::script::{Bulk, Script, Step, counter_key, hex, id, int, key, option};
+use super::script::{Bulk, Script, Step, Upserts, counter_key, hex, id, int, key, option};
 use super::statements::{self, ITEMS_PER_STATEMENT};
 use crate::audit::{
     ArchiveBoundary, ArchiveDeletion, ArchiveLease, AuditSession, BatchRow, HoldRow, ItemBalance, KeyRow,
@@ -107,7 +107,7 @@ const SALES_GONE: Bulk<Step> = bulk(
 const STAND_INSTEAD: Bulk<Step> = bulk(
     "INSERT INTO stockhold_archived_items (location,sku,sold,pool_sales,body) VALUES ",
     ",",
-    " ON DUPLICATE KEY UPDATE sold=VALUES(sold),pool_sales=VALUES(pool_sales),body=VALUES(body)",
+    " ON DUPLICATE KEY UPDATE sold=VALUE(sold),pool_sales=VALUE(pool_sales),body=VALUE(body)",
     None,
 );
 const BALANCES_GONE: Bulk<Step> = bulk(
@@ -119,14 +119,14 @@ const BALANCES_GONE: Bulk<Step> = bulk(
 const PAUSES: Bulk<Step> = bulk(
     "INSERT INTO stockhold_archived_pauses (location,paused) VALUES ",
     ",",
-    " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
+    " ON DUPLICATE KEY UPDATE paused=VALUE(paused)",
     None,
 );
 
 const ARCHIVED_COUNTERS: Bulk<Step> = bulk(
     "INSERT INTO stockhold_archived_counters (limit_id,generation,subject,sold) VALUES ",
     ",",
-    " ON DUPLICATE KEY UPDATE sold=sold+VALUES(sold)",
+    " ON DUPLICATE KEY UPDATE sold=stockhold_archived_counters.sold+VALUE(sold)",
     None,
 );
 const COUNTED_HOLDS: Bulk<Step> = bulk(
@@ -436,7 +436,7 @@ impl AuditSession for MysqlConnection {
 
     async fn delete_archived(&mut self, deletion: &ArchiveDeletion<'_>) -> Result<(), DbError> {
         let certification = self.kind.in_cluster.then_some(&self.certification);
-        let script = archive_deletion(deletion, certification);
+        let script = archive_deletion(deletion, self.kind.upserts, certification);
         for packet in script.packets() {
             let done = self.send(packet).await;
             done.map_err(|PacketError { error, .. }| self.db_error(&error, false))?;
@@ -463,9 +463,13 @@ fn counters_behind(columns: &str, table: &str, after: Option<&CounterKey>, limit
     text
 }
 
-fn archive_deletion(deletion: &ArchiveDeletion<'_>, certification: Option<&Certification>) -> Script<Step> {
+fn archive_deletion(
+    deletion: &ArchiveDeletion<'_>,
+    upserts: Upserts,
+    certification: Option<&Certification>,
+) -> Script<Step> {
     let ArchiveDeletion { from, opening, rows, holds, balances, deleted, pauses, counters } = deletion;
-    let mut script = Script::new();
+    let mut script = Script::of_upserts(upserts);
     let one = |text: &mut String, hold: &Hold| id(text, hold.id);
     script.add_rows(&HOLDS_GONE, *holds, one);
     script.add_rows(&HISTORIES_GONE, *holds, one);

@@ -12,7 +12,7 @@
 //! What is only read, and not locked, is as new as at one server: the session waits until its node has applied what the cluster had
 //! committed (`wsrep_sync_wait`).
 
-use super::script::{Bulk, Script, Step, key};
+use super::script::{Bulk, Script, Step, Upserts, key};
 use super::statements::StatementKind;
 use crate::engine::{Changes, LockSet};
 use core::fmt::Write;
@@ -35,6 +35,13 @@ repeated, so it is sold fastest at one node. Deadlines depend on the clocks of t
 /// The same for MySQL.
 pub(super) const ONE_NODE: &str = "the database is a node of a Galera cluster of MySQL: every server over it has to use this node. Two nodes sell units twice";
 
+/// The variable of a MySQL server that has the plugin for group replication.
+pub(super) const SINGLE_PRIMARY: &str = "group_replication_single_primary_mode";
+/// Why such a server is refused if it is off: two members that write do not see each other's locks.
+pub(super) const SEVERAL_PRIMARIES: &str = "the server is set up for group replication in multi-primary mode \
+(group_replication_single_primary_mode is OFF), where two members sell the same units: use single-primary mode. \
+SELECT group_replication_switch_to_single_primary_mode() changes a running group, and the setting has to be ON at every member";
+
 /// What a server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerKind {
@@ -42,6 +49,7 @@ pub(super) struct ServerKind {
     pub(super) is_mariadb: bool,
     /// Whether it is a node of a Galera cluster.
     pub(super) in_cluster: bool,
+    pub(super) upserts: Upserts,
 }
 
 impl ServerKind {

@@ -6,9 +6,11 @@ use super::address::Address;
 use super::cluster::{self, Certification, ServerKind};
 use super::errors::{db_error, failed_step, is_gone, open_error};
 use super::migrate;
-use super::script::{LARGEST_PACKET, Packet, Script, Step};
+use super::numbering::LIST_BYTES;
+use super::script::{LARGEST_PACKET, Packet, Script, Step, Upserts};
 use super::statements::CLOCK;
 use crate::engine::{DbError, LimitCache, OpenError, Options};
+use core::fmt::Write;
 use core::future::Future;
 use core::iter::repeat;
 use core::pin::pin;
@@ -23,6 +25,8 @@ use std::sync::{Arc, OnceLock};
 /// Oldest servers that are known to do. Older ones ignore CHECK constraints, or can't pass by locked rows.
 const OLDEST_MYSQL: Version = (8, 0, 16);
 const OLDEST_MARIADB: Version = (10, 6, 0);
+/// The first version of MySQL that has a name for the row that an upsert was given.
+const MYSQL_ROW_ALIAS: Version = (8, 0, 19);
 /// How long one lock is waited for: a server finds deadlocks by itself and at once, so only somebody who hangs is waited for, and
 /// it counts in whole seconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -79,13 +83,14 @@ impl MysqlTarget {
         let seconds = self.lock_timeout.max(1);
         let access = if self.is_replica { "READ ONLY" } else { "READ WRITE" };
         let ready = format!(
-            "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
+            "SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00', sql_select_limit = {},
                 sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
-                innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds};
+                innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}, group_concat_max_len = {LIST_BYTES};
              SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
              SHOW VARIABLES WHERE variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only',
                 'innodb_read_only', 'max_allowed_packet', 'log_bin', 'binlog_format', 'innodb_flush_log_at_trx_commit',
-                'wsrep_on', 'hostname', 'port')"
+                'wsrep_on', 'hostname', 'port', 'group_replication_single_primary_mode')",
+            u64::MAX
         );
         let found = exchange(&mut conn, &ready).await.map_err(|(_, error)| open_error(&error))?;
         let rows = found.into_iter().flatten();
@@ -104,16 +109,24 @@ impl MysqlTarget {
         let is_mariadb =
             get("version").contains("MariaDB") || get("version_comment").to_lowercase().contains("mariadb");
         let (name, oldest) = if is_mariadb { ("MariaDB", OLDEST_MARIADB) } else { ("MySQL", OLDEST_MYSQL) };
-        if version(get("version")).is_none_or(|found| found < oldest) {
+        let Some(found) = version(get("version")) else {
+            return unfit(format!("the server does not say its version, but {:?}", get("version")));
+        };
+        if found < oldest {
             let (major, minor, patch) = oldest;
             return unfit(format!(
                 "the server's version is {}, and of {name} it has to be {major}.{minor}.{patch} or newer",
                 get("version")
             ));
         }
+        let upserts = match is_mariadb {
+            true => Upserts::Value,
+            false if found < MYSQL_ROW_ALIAS => Upserts::Values,
+            false => Upserts::RowAlias,
+        };
         let is_on = |name: &str| !matches!(get(name), "" | "OFF" | "0");
         if self.is_replica {
-            return Ok(ServerKind { is_mariadb, in_cluster: false });
+            return Ok(ServerKind { is_mariadb, in_cluster: false, upserts });
         }
         if ["read_only", "super_read_only", "innodb_read_only"].into_iter().any(is_on) {
             return unfit("it is read-only: a replica, or set so".to_owned());
@@ -123,6 +136,9 @@ impl MysqlTarget {
                 "max_allowed_packet is {}, and it has to be {LARGEST_PACKET} at least",
                 get("max_allowed_packet")
             ));
+        }
+        if get(cluster::SINGLE_PRIMARY) == "OFF" {
+            return unfit(cluster::SEVERAL_PRIMARIES.to_owned());
         }
         let in_cluster = is_on("wsrep_on");
         if in_cluster {
@@ -137,7 +153,7 @@ impl MysqlTarget {
                 "innodb_flush_log_at_trx_commit is not 1: a crash of the database's machine may lose what was answered"
             );
         }
-        Ok(ServerKind { is_mariadb, in_cluster })
+        Ok(ServerKind { is_mariadb, in_cluster, upserts })
     }
 
     /// Says at the first connection what holds in a cluster. MySQL has no compound statements outside of procedures, so there another
@@ -167,6 +183,9 @@ fn version(text: &str) -> Option<Version> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
+
+/// Ends what [`MysqlConnection::limit_rest`] began.
+pub(super) const NO_LIMIT_OF_REST: &str = "SET SESSION wait_timeout=DEFAULT";
 
 /// What the server answered to one statement: what the statement is, and its rows.
 pub(super) type StatementRows<T> = (T, Vec<Row>);
@@ -230,7 +249,7 @@ impl MysqlConnection {
             migrate::migrate(&mut conn).await?;
         }
         // Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or
-        // gone with its machine, and nobody else gets at the items that it has locked. MySQL has no such limit.
+        // gone with its machine, and nobody else gets at the items that it has locked. MySQL has another limit, see [`Self::limit_rest`].
         let rest = format!(
             "SET SESSION lock_wait_timeout = {} /*M!100300 , SESSION idle_transaction_timeout = {} */",
             target.lock_timeout.max(1),
@@ -257,6 +276,15 @@ impl MysqlConnection {
         let (mut conn, kind) = target.connect().await?;
         migrate::expect(&mut conn).await?;
         Ok(Self::new(conn, kind, target, 0))
+    }
+
+    /// For MySQL: ends the session if the transaction that was begun rests for longer. It has a limit for every rest of a session alone,
+    /// and connections may rest for longer between transactions. So it is set in the packet that begins a transaction, and set
+    /// back in the one that commits. A connection of which it was not set back is closed by the server, and replaced.
+    pub(super) fn limit_rest<T: Copy>(&self, script: &mut Script<T>, step: T) {
+        if !self.kind.is_mariadb {
+            let _ = write!(script.add(step), "SET SESSION wait_timeout={}", self.target.rest.max(1));
+        }
     }
 
     /// Sends one packet of writes, within the transaction that is open.
@@ -364,12 +392,18 @@ mod tests {
         )
     }
 
-    const MYSQL: Result<ServerKind, OpenError> = Ok(ServerKind { is_mariadb: false, in_cluster: false });
-    const MARIADB: Result<ServerKind, OpenError> = Ok(ServerKind { is_mariadb: true, in_cluster: false });
+    const OLD_MYSQL: Result<ServerKind, OpenError> =
+        Ok(ServerKind { is_mariadb: false, in_cluster: false, upserts: Upserts::Values });
+    const MYSQL: Result<ServerKind, OpenError> =
+        Ok(ServerKind { is_mariadb: false, in_cluster: false, upserts: Upserts::RowAlias });
+    const MARIADB: Result<ServerKind, OpenError> =
+        Ok(ServerKind { is_mariadb: true, in_cluster: false, upserts: Upserts::Value });
 
     #[test]
     fn servers_that_will_not_do_are_told_apart() {
-        assert_eq!(check_variables(&[("version", "8.0.16")]), MYSQL);
+        assert_eq!(check_variables(&[("version", "8.0.16")]), OLD_MYSQL);
+        assert_eq!(check_variables(&[("version", "8.0.19")]), MYSQL);
+        assert_eq!(check_variables(&[("version", "9.7.4-2")]), MYSQL);
         assert_eq!(check_variables(&[("version", "8.4.3-log")]), MYSQL);
         assert_eq!(check_variables(&[("version", "10.6.4-MariaDB"), ("read_only", "OFF")]), MARIADB);
         assert_eq!(check_variables(&[("version", "5.5.5-10.11.6-MariaDB-1")]), MARIADB);
@@ -384,6 +418,9 @@ mod tests {
         unfit(&[("version", "8.0.36"), ("read_only", "ON")], "read-only");
         unfit(&[("version", "8.0.36"), ("max_allowed_packet", "16776192")], "max_allowed_packet");
         assert_eq!(check_variables(&[("version", "8.0.36"), ("max_allowed_packet", "16777216")]), MYSQL);
+        let group = |mode| [("version", "8.0.36"), ("group_replication_single_primary_mode", mode)];
+        assert_eq!(check_variables(&group("ON")), MYSQL);
+        unfit(&group("OFF"), "single-primary");
         unfit(&[("version", "8.0.36"), ("log_bin", "ON"), ("binlog_format", "STATEMENT")], "binlog_format");
     }
 
@@ -396,7 +433,10 @@ mod tests {
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             target.check_variables(&variables.into())
         };
-        let node = |is_mariadb| Ok(ServerKind { is_mariadb, in_cluster: true });
+        let node = |is_mariadb| {
+            let upserts = if is_mariadb { Upserts::Value } else { Upserts::RowAlias };
+            Ok(ServerKind { is_mariadb, in_cluster: true, upserts })
+        };
         assert_eq!(connect("8.0.36", "ON", "one"), node(false));
         assert_eq!(connect("8.0.36", "ON", "one"), node(false));
         let error = connect("8.0.36", "ON", "two").unwrap_err();

@@ -8,6 +8,9 @@ const DEADLOCK: u16 = 1213;
 const LOCK_TIMEOUT: u16 = 1205;
 const DUPLICATE: u16 = 1062;
 const NO_SUCH_TABLE: u16 = 1146;
+/// The group of servers did not let the transaction commit: one that was committed elsewhere is in its way, or the server leaves the
+/// group. It is rolled back.
+const ROLLED_BACK_BY_GROUP: u16 = 3101;
 /// A duplicate of a row that another instance may insert, in a compound statement.
 pub(super) const RACED: u16 = 1022;
 /// COMMIT of a compound statement failed.
@@ -37,6 +40,7 @@ pub(super) fn db_error(error: &Error, raced: bool, in_cluster: bool) -> DbError 
     let Error::Server(said) = error else { return DbError::ConnectionLost(text) };
     match said.code {
         DEADLOCK if in_cluster => DbError::Conflict(text),
+        ROLLED_BACK_BY_GROUP => DbError::Conflict(text),
         DEADLOCK => DbError::Deadlock(text),
         LOCK_TIMEOUT => DbError::LockTimeout(text),
         DUPLICATE | RACED if raced => DbError::Conflict(text),
@@ -49,11 +53,13 @@ pub(super) fn db_error(error: &Error, raced: bool, in_cluster: bool) -> DbError 
     }
 }
 
-/// What an error means that the server answered to COMMIT itself. A cluster may find only then that somebody else was first;
+/// What an error means that the server answered to COMMIT itself. A cluster or a group may find only then that somebody else was first;
 /// of everything else nobody knows what became of it.
 pub(super) fn db_error_at_commit(error: &Error, in_cluster: bool) -> DbError {
     match error {
-        Error::Server(said) if said.code == DEADLOCK => db_error(error, false, in_cluster),
+        Error::Server(said) if matches!(said.code, DEADLOCK | ROLLED_BACK_BY_GROUP) => {
+            db_error(error, false, in_cluster)
+        }
         _ => DbError::ConnectionLost(text_of(error)),
     }
 }
@@ -70,7 +76,7 @@ pub(super) fn failed_step(error: &Error) -> Option<Step> {
 
 /// Whether another transaction was in the way, so that the same may be tried again.
 pub(super) fn is_conflict(error: &Error) -> bool {
-    matches!(error, Error::Server(said) if matches!(said.code, DEADLOCK | LOCK_TIMEOUT))
+    matches!(error, Error::Server(said) if matches!(said.code, DEADLOCK | LOCK_TIMEOUT | ROLLED_BACK_BY_GROUP))
 }
 
 /// Whether the session has ended without its having been asked for anything that took effect.
@@ -98,6 +104,13 @@ pub(super) fn open_error(error: &Error) -> OpenError {
             | DriverError::CleartextPluginDisabled
             | DriverError::NoClientSslFlagFromServer,
         ) => return OpenError::Refused(text),
+        Error::Io(_) if text.contains("peer certificate") => {
+            return OpenError::Unreachable(format!(
+                "{text}: sslmode=verify-full needs a certificate that is signed by a trusted root and has this host among its alternative \
+                 names. Those that MySQL makes for itself name no host: give the server one of your own (ssl_cert, ssl_key), or \
+                 use sslmode=require, which checks nothing"
+            ));
+        }
         _ => return OpenError::Unreachable(text),
     };
     match said.code {
@@ -127,7 +140,31 @@ pub(super) fn text_of(error: &Error) -> String {
             "the server sent what is none of its protocol".to_owned()
         }
         Error::Url(_) => "the address is wrong".to_owned(),
+        Error::Driver(DriverError::UnknownAuthPlugin { name }) => format!(
+            "there is no such user, or it has a password of the plugin {name}, which is not supported. MySQL asks for this plugin also where \
+             the user's name or host is unknown to it. A user that exists needs caching_sha2_password, which is MySQL's default: \
+             ALTER USER … IDENTIFIED WITH caching_sha2_password BY …"
+        ),
         Error::Driver(driver) => driver.to_string(),
         Error::Other(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mysql_async::ServerError;
+
+    #[test]
+    fn a_commit_that_the_group_has_rolled_back_is_known_and_any_other_error_is_not() {
+        let at_commit = |code| {
+            let error = ServerError { code, message: "said".to_owned(), state: "HY000".to_owned() };
+            db_error_at_commit(&Error::Server(error), false)
+        };
+        assert!(matches!(at_commit(ROLLED_BACK_BY_GROUP), DbError::Conflict(_)));
+        assert!(matches!(at_commit(DEADLOCK), DbError::Deadlock(_)));
+        for code in [LOCK_TIMEOUT, AT_COMMIT, KILLED[0], UNABLE[0]] {
+            assert!(matches!(at_commit(code), DbError::ConnectionLost(_)), "{code}");
+        }
     }
 }

@@ -59,7 +59,7 @@ impl MysqlConnection {
     pub(super) async fn lock_and_load(&mut self, lock_set: &LockSet) -> Result<LockedRows, DbError> {
         let mut script = Script::new();
         if !self.begun {
-            statements::begin(&mut script);
+            self.begin_transaction(&mut script);
         }
         statements::lock_settings(&mut script, lock_set);
         statements::items(&mut script, &lock_set.items, RowLock::Wait);
@@ -92,7 +92,7 @@ impl MysqlConnection {
         lock_set: &LockSet,
     ) -> Result<SkipLockedResult, DbError> {
         let mut script = Script::new();
-        statements::begin(&mut script);
+        self.begin_transaction(&mut script);
         statements::lock_settings(&mut script, lock_set);
         statements::items(&mut script, &lock_set.items, RowLock::Skip);
         statements::free_holds(&mut script, &lock_set.holds);
@@ -112,6 +112,11 @@ impl MysqlConnection {
             units: rows.units.into_iter().flat_map(named).collect(),
             counters_of_others: counters.filter(|key| !free_counters.contains(key)).collect(),
         })
+    }
+
+    fn begin_transaction(&self, script: &mut Script<StatementKind>) {
+        statements::begin(script);
+        self.limit_rest(script, StatementKind::Begin);
     }
 
     /// Sends a script that locks, and remembers for the commit what is locked: behind it, because the connection may be replaced.

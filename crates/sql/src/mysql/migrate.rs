@@ -23,8 +23,8 @@ const LOCK_SECONDS: u32 = 3_600;
 const ATTEMPTS: u32 = 20;
 /// The longest pause between two of them.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Named locks are the server's, so it has to say of which database.
-const LOCK_NAME: &str = "CONCAT('stockhold.', MD5(DATABASE()))";
+/// Named locks are the server's, so it has to say of which database. It has 64 characters at most. MySQL has no `MD5()` from 9.6 on.
+const LOCK_NAME: &str = "CONCAT('stockhold.', LEFT(SHA2(DATABASE(), 256), 32))";
 
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
 pub(super) async fn alone(target: &MysqlTarget) -> Result<MigrationResult, OpenError> {

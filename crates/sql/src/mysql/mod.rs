@@ -45,6 +45,7 @@ mod write;
 mod replica;
 
 mod audit;
+mod positions;
 
 pub(crate) use replica::open_with_replica;
 
@@ -54,6 +55,7 @@ pub use plans::{ExpectedIndexUse, ROWS, plans};
 use crate::MigrationResult;
 use crate::engine::{Dialect, OpenError, Options, SqlStore};
 use connect::{MysqlConnection, MysqlTarget};
+use core::future::Future;
 use std::sync::Arc;
 
 /// Opens a store over MySQL or MariaDB: connects and brings the schema up to date. Blocks until that is done.
@@ -65,8 +67,13 @@ pub fn open(url: &str, options: Options) -> Result<SqlStore, OpenError> {
 /// Brings the schema up to date. Blocks until that is done.
 pub fn migrate(url: &str, options: &Options) -> Result<MigrationResult, OpenError> {
     let target = MysqlTarget::new(url, options)?;
-    let work = async move { migrate::alone(&target).await };
-    // On a thread of its own, so that it can be called from within anybody's runtime.
+    blocking(async move { migrate::alone(&target).await })
+}
+
+/// Does something on a thread of its own, so that it can be called from within anybody's runtime.
+fn blocking<T: Send + 'static>(
+    work: impl Future<Output = Result<T, OpenError>> + Send + 'static,
+) -> Result<T, OpenError> {
     let done = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| OpenError::Thread(error.to_string()))?.block_on(work)

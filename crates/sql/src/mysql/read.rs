@@ -6,7 +6,7 @@
 //! another's position. Rows that are numbered together follow their serials, which were drawn under the batches' locks:
 //! of two that touched the same item, the one decided first comes first.
 
-use super::connect::MysqlConnection;
+use super::connect::{MysqlConnection, NO_LIMIT_OF_REST};
 use super::limit_statements;
 use super::numbering;
 use super::rows;
@@ -27,8 +27,6 @@ use stockhold_domain::{
 };
 use stockhold_store::{CustomerRequest, CustomerResult, EventRow, ItemPageRequest};
 
-/// Most rows of events that are numbered at once.
-const NUMBERED_AT_ONCE: usize = 8_192;
 /// How often numbering begins again because another node of a cluster has numbered at the same time.
 const NUMBERING_CONFLICTS: u32 = 64;
 /// The longest pause before it does.
@@ -55,6 +53,9 @@ impl Session for MysqlConnection {
 
     async fn roll_back(&mut self) -> Result<(), DbError> {
         self.begun = false;
+        if !self.kind.is_mariadb {
+            return self.run(&format!("ROLLBACK;{NO_LIMIT_OF_REST}")).await.map(drop);
+        }
         match self.run("ROLLBACK").await {
             // The cluster has aborted the transaction already, and says so once.
             Err(DbError::Conflict(_)) => self.run("ROLLBACK").await.map(drop),
@@ -286,17 +287,23 @@ impl MysqlConnection {
         if rows::int(row, 1)? == 0 {
             return rows::figure(row, 0);
         }
+        // The last serial that was there at first. Nobody waits for what was committed later: under load there would be no end to it.
+        let mut goal = None;
         loop {
-            let numbered =
-                self.run(&numbering::number(NUMBERED_AT_ONCE, self.kind.has_compound_packets())).await;
+            let numbered = self
+                .run(&numbering::number(numbering::NUMBERED_AT_ONCE, self.kind.has_compound_packets()))
+                .await;
             if numbered.is_err() {
                 // What is left open keeps others from it; if that fails as well, the first error says why.
                 let _ = self.run("ROLLBACK").await;
             }
             let rows = numbered?.concat();
             let [_, count, newest] = rows.as_slice() else { return Err(missing()) };
-            // Nobody waits for what was committed meanwhile: under load there would be no end to it.
-            if rows::figure(count, 0)? < NUMBERED_AT_ONCE as u64 {
+            let [last, late] = [1, 2].map(|column| rows::figure(newest, column));
+            let (last, late) = (last?, late?);
+            if rows::figure(count, 0)? == numbering::NUMBERED_AT_ONCE as u64 {
+                goal = None;
+            } else if late == 0 || late > *goal.get_or_insert(last) {
                 return rows::figure(newest, 0);
             }
         }

@@ -3,6 +3,7 @@
 //! Positions are global transaction ids: for each domain the server that wrote last and the number it gave. MySQL's are sets of
 //! another form and are not understood here.
 
+use super::blocking;
 use super::connect::{MysqlConnection, MysqlTarget};
 use crate::engine::{DbError, LogPosition, OpenError, Options, Replica, ReplicaDialect, ReplicaStore};
 use std::collections::BTreeMap;
@@ -23,6 +24,14 @@ pub(crate) fn open_with_replica(
         primary: Arc::new(MysqlTarget::new(url, options)?),
         replica: Arc::new(MysqlTarget::of_replica(&replica.url, options)?),
     };
+    let target = Arc::clone(&pair.primary);
+    let (_, kind) = blocking(async move { target.connect().await })?;
+    if !kind.is_mariadb {
+        return Err(OpenError::Unfit(
+            "replicas of MySQL are not read, only those of MariaDB and PostgreSQL: leave out the replica"
+                .to_owned(),
+        ));
+    }
     ReplicaStore::start(primary, pair, replica.staleness)
 }
 

@@ -29,9 +29,44 @@ const COMMIT: [&str; 2] = [
     ";END",
 ];
 
+/// What begins the part of an upsert that changes a row.
+const UPSERT: &str = " ON DUPLICATE KEY UPDATE ";
+
+/// How the part of an upsert that changes a row names the value that was given for a column. Statements are written with `VALUE(column)`,
+/// and the columns of the table that they read there have the name of the table before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upserts {
+    /// `VALUE(column)`: MariaDB.
+    Value,
+    /// `VALUES(column)`: MySQL before 8.0.19.
+    Values,
+    /// `new.column`: MySQL since, which warns of the other form.
+    RowAlias,
+}
+
+impl Upserts {
+    /// Writes what stands behind the rows of a statement.
+    fn put(self, text: &mut String, tail: &str) {
+        let before = match (self, tail.strip_prefix(UPSERT)) {
+            (Self::Value, _) | (_, None) => return text.push_str(tail),
+            (Self::Values, Some(_)) => "",
+            (Self::RowAlias, Some(_)) => " AS new",
+        };
+        text.push_str(before);
+        for (number, part) in tail.split("VALUE(").enumerate() {
+            match (number, self, part.split_once(')')) {
+                (0, ..) | (_, _, None) => text.push_str(part),
+                (_, Self::RowAlias, Some((column, rest))) => text.extend(["new.", column, rest]),
+                (_, Self::Value | Self::Values, Some(_)) => text.extend(["VALUES(", part]),
+            }
+        }
+    }
+}
+
 /// Statements in their order; `T` says what one is.
 pub(super) struct Script<T> {
     packets: Vec<Packet<T>>,
+    upserts: Upserts,
 }
 
 /// What is sent in one go.
@@ -102,8 +137,13 @@ impl Packet<Step> {
 }
 
 impl<T: Copy> Script<T> {
+    /// One without upserts.
     pub(super) fn new() -> Self {
-        Self { packets: Vec::new() }
+        Self::of_upserts(Upserts::Value)
+    }
+
+    pub(super) fn of_upserts(upserts: Upserts) -> Self {
+        Self { packets: Vec::new(), upserts }
     }
 
     fn packet(&mut self) -> &mut Packet<T> {
@@ -128,6 +168,7 @@ impl<T: Copy> Script<T> {
         mut put: impl FnMut(&mut String, R),
     ) {
         let mut rows = rows.into_iter().peekable();
+        let upserts = self.upserts;
         while rows.peek().is_some() {
             let packet = self.packet();
             let text = packet.begin(bulk.step);
@@ -143,7 +184,7 @@ impl<T: Copy> Script<T> {
                 put(text, row);
                 count += 1;
             }
-            text.push_str(bulk.tail);
+            upserts.put(text, bulk.tail);
             if let Some((step, each)) = bulk.affects {
                 packet.begin(step).push_str(&counted(each * count));
             }
@@ -246,6 +287,21 @@ mod tests {
                 RACED[0], RACED[1], COMMIT[0], COMMIT[1]
             )
         );
+    }
+
+    #[test]
+    fn an_upsert_names_what_was_given_as_the_server_wants_it() {
+        let written = |upserts: Upserts, tail: &str| {
+            let mut text = String::new();
+            upserts.put(&mut text, tail);
+            text
+        };
+        let tail = " ON DUPLICATE KEY UPDATE a=VALUE(a),b=RIGHT(CONCAT(t.b,VALUE(b)),9),c=NULL";
+        assert_eq!(written(Upserts::Value, tail), tail);
+        assert_eq!(written(Upserts::Values, tail), tail.replace("VALUE(", "VALUES("));
+        let alias = " AS new ON DUPLICATE KEY UPDATE a=new.a,b=RIGHT(CONCAT(t.b,new.b),9),c=NULL";
+        assert_eq!(written(Upserts::RowAlias, tail), alias);
+        assert_eq!(written(Upserts::RowAlias, ")"), ")");
     }
 
     #[test]

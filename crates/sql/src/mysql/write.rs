@@ -2,11 +2,13 @@
 //! behind them.
 
 use super::cluster::Certification;
-use super::connect::{MysqlConnection, PacketError};
+use super::connect::{MysqlConnection, NO_LIMIT_OF_REST, PacketError};
 use super::errors::db_error_at_commit;
 use super::limit_statements::counted_hold;
 use super::rows;
-use super::script::{Bulk, LARGEST_PACKET, Script, Step, counter_key, hex, id, int, key, option, record_key};
+use super::script::{
+    Bulk, LARGEST_PACKET, Script, Step, Upserts, counter_key, hex, id, int, key, option, record_key,
+};
 use super::statements::{delete_lines, line};
 use crate::engine::{
     Changes, CommitOutcome, CommitSent, CounterChangeRow, CounterRow, DbError, LimitChanges, LineRow,
@@ -37,10 +39,10 @@ const INSERT_ITEMS: Bulk<Step> = Bulk { step: Step::Raced, ..write(ITEMS, "", No
 /// An upsert counts two for a row that it changed and one for a row that it made; `serial` changes always.
 const UPDATE_ITEMS: Bulk<Step> = write(
     ITEMS,
-    " ON DUPLICATE KEY UPDATE mode=VALUES(mode),total_units=VALUES(total_units),confirmed_sold=VALUES(confirmed_sold),\
-fulfilled=VALUES(fulfilled),held=VALUES(held),held_under_payment=VALUES(held_under_payment),active=VALUES(active),sequence=VALUES(sequence),decided_at=VALUES(decided_at),\
-oversell_allowance=VALUES(oversell_allowance),settings=VALUES(settings),version=VALUES(version),paused=VALUES(paused),created_at=VALUES(created_at),\
-pools=VALUES(pools),pool_release_at=VALUES(pool_release_at),serial=VALUES(serial)",
+    " ON DUPLICATE KEY UPDATE mode=VALUE(mode),total_units=VALUE(total_units),confirmed_sold=VALUE(confirmed_sold),\
+fulfilled=VALUE(fulfilled),held=VALUE(held),held_under_payment=VALUE(held_under_payment),active=VALUE(active),sequence=VALUE(sequence),decided_at=VALUE(decided_at),\
+oversell_allowance=VALUE(oversell_allowance),settings=VALUE(settings),version=VALUE(version),paused=VALUE(paused),created_at=VALUE(created_at),\
+pools=VALUE(pools),pool_release_at=VALUE(pool_release_at),serial=VALUE(serial)",
     Some(2),
 );
 const DELETE_ITEMS: Bulk<Step> = Bulk {
@@ -72,8 +74,8 @@ const CLEAR_HISTORIES: Bulk<Step> =
 /// The history always grows.
 const UPDATE_HOLDS: Bulk<Step> = write(
     HOLDS,
-    " ON DUPLICATE KEY UPDATE status=VALUES(status),expires_at=VALUES(expires_at),body=VALUES(body),\
-owner_id=VALUES(owner_id),sku=VALUES(sku),history=CONCAT(history,VALUES(history))",
+    " ON DUPLICATE KEY UPDATE status=VALUE(status),expires_at=VALUE(expires_at),body=VALUE(body),\
+owner_id=VALUE(owner_id),sku=VALUE(sku),history=CONCAT(stockhold_holds.history,VALUE(history))",
     Some(2),
 );
 const DELETE_SKUS: Bulk<Step> = write("DELETE FROM stockhold_hold_skus WHERE id IN (", ")", None);
@@ -87,8 +89,8 @@ const INSERT_UNITS: Bulk<Step> = write(UNITS, "", None);
 /// Of a history, what is longer than it may be is cut off before its end.
 const UPDATE_UNITS: Bulk<Step> = write(
     UNITS,
-    " ON DUPLICATE KEY UPDATE status=VALUES(status),reservation=VALUES(reservation),version=VALUES(version),\
-pool=VALUES(pool),free_pool=VALUES(free_pool),history=RIGHT(CONCAT(history,VALUES(history)),512)",
+    " ON DUPLICATE KEY UPDATE status=VALUE(status),reservation=VALUE(reservation),version=VALUE(version),\
+pool=VALUE(pool),free_pool=VALUE(free_pool),history=RIGHT(CONCAT(stockhold_units.history,VALUE(history)),512)",
     Some(2),
 );
 const DELETE_UNITS: Bulk<Step> = Bulk {
@@ -102,47 +104,51 @@ const DELETE_UNITS: Bulk<Step> = Bulk {
 const ADD_FIGURES: Bulk<Step> = write(
     "INSERT INTO stockhold_unit_counters (location,sku,counter_shard,pool,total_units,held,held_under_payment,\
 confirmed_sold,fulfilled,active,decided_at) VALUES ",
-    " ON DUPLICATE KEY UPDATE total_units=total_units+VALUES(total_units),held=held+VALUES(held),\
-held_under_payment=held_under_payment+VALUES(held_under_payment),fulfilled=fulfilled+VALUES(fulfilled),confirmed_sold=confirmed_sold+VALUES(confirmed_sold),active=active+VALUES(active),\
-decided_at=GREATEST(decided_at,VALUES(decided_at))",
+    " ON DUPLICATE KEY UPDATE total_units=stockhold_unit_counters.total_units+VALUE(total_units),\
+held=stockhold_unit_counters.held+VALUE(held),\
+held_under_payment=stockhold_unit_counters.held_under_payment+VALUE(held_under_payment),\
+fulfilled=stockhold_unit_counters.fulfilled+VALUE(fulfilled),\
+confirmed_sold=stockhold_unit_counters.confirmed_sold+VALUE(confirmed_sold),\
+active=stockhold_unit_counters.active+VALUE(active),\
+decided_at=GREATEST(stockhold_unit_counters.decided_at,VALUE(decided_at))",
     None,
 );
 const SALES: &str =
     "INSERT INTO stockhold_unit_sales (location,sku,unit_id,reservation,sold_at,returned_at,is_open) VALUES ";
 const INSERT_SALES: Bulk<Step> = write(SALES, "", None);
 const CLOSE_SALES: Bulk<Step> =
-    write(SALES, " ON DUPLICATE KEY UPDATE returned_at=VALUES(returned_at),is_open=NULL", Some(2));
+    write(SALES, " ON DUPLICATE KEY UPDATE returned_at=VALUE(returned_at),is_open=NULL", Some(2));
 const GONE: Bulk<Step> = delete_lines(Step::Write, Some((Step::Write, 1)));
 const LINES: &str = "INSERT INTO stockhold_active_lines (location,sku,expires_at,id,quantity,due) VALUES ";
 const COME: Bulk<Step> = write(LINES, "", None);
 /// The quantity always changes.
-const RESIZED: Bulk<Step> = write(LINES, " ON DUPLICATE KEY UPDATE quantity=VALUES(quantity)", Some(2));
+const RESIZED: Bulk<Step> = write(LINES, " ON DUPLICATE KEY UPDATE quantity=VALUE(quantity)", Some(2));
 const DELETE_DUE_PAYMENTS: Bulk<Step> = write("DELETE FROM stockhold_due_payments WHERE id IN (", ")", None);
 const SET_DUE_PAYMENTS: Bulk<Step> = write(
     "INSERT INTO stockhold_due_payments (id,due_at) VALUES ",
-    " ON DUPLICATE KEY UPDATE due_at=VALUES(due_at)",
+    " ON DUPLICATE KEY UPDATE due_at=VALUE(due_at)",
     None,
 );
 const PAUSES: Bulk<Step> = write(
     "INSERT INTO stockhold_pauses (location,paused) VALUES ",
-    " ON DUPLICATE KEY UPDATE paused=VALUES(paused)",
+    " ON DUPLICATE KEY UPDATE paused=VALUE(paused)",
     None,
 );
 const RECORDS: &str = "INSERT INTO stockhold_records (kind,id,version,value) VALUES ";
 const INSERT_RECORDS: Bulk<Step> = Bulk { step: Step::Raced, ..write(RECORDS, "", None) };
 /// The version always changes.
 const UPDATE_RECORDS: Bulk<Step> =
-    write(RECORDS, " ON DUPLICATE KEY UPDATE version=VALUES(version),value=VALUES(value)", Some(2));
+    write(RECORDS, " ON DUPLICATE KEY UPDATE version=VALUE(version),value=VALUE(value)", Some(2));
 const LIMITS: Bulk<Step> = write(
     "INSERT INTO stockhold_limits (id,version,generation,body) VALUES ",
-    " ON DUPLICATE KEY UPDATE version=VALUES(version),generation=VALUES(generation),body=VALUES(body)",
+    " ON DUPLICATE KEY UPDATE version=VALUE(version),generation=VALUE(generation),body=VALUE(body)",
     None,
 );
 const COUNTERS: &str = "INSERT INTO stockhold_limit_counters (limit_id,generation,subject,held,sold) VALUES ";
 const INSERT_COUNTERS: Bulk<Step> = Bulk { step: Step::Raced, ..write(COUNTERS, "", None) };
 /// What is counted always changes.
 const UPDATE_COUNTERS: Bulk<Step> =
-    write(COUNTERS, " ON DUPLICATE KEY UPDATE held=VALUES(held),sold=VALUES(sold)", Some(2));
+    write(COUNTERS, " ON DUPLICATE KEY UPDATE held=VALUE(held),sold=VALUE(sold)", Some(2));
 const DELETE_COUNTERS: Bulk<Step> = Bulk {
     between: " UNION ALL SELECT ",
     ..write(
@@ -180,7 +186,11 @@ impl MysqlConnection {
         sent: &CommitSent,
     ) -> Result<CommitOutcome, DbError> {
         let certification = self.kind.in_cluster.then_some(&self.certification);
-        let script = script(changes, certification);
+        let mut script = script(changes, self.kind.upserts, certification);
+        if !self.kind.is_mariadb {
+            script.add(Step::Write).push_str(NO_LIMIT_OF_REST);
+        }
+        script.add(Step::Commit).push_str("COMMIT");
         let packets = script.packets();
         if packets.iter().any(|packet| packet.text.len() >= LARGEST_PACKET) {
             return Err(DbError::InvariantViolated(format!("a write of more than {LARGEST_PACKET} bytes")));
@@ -208,8 +218,9 @@ impl MysqlConnection {
     }
 }
 
-fn script(changes: &Changes<'_>, certification: Option<&Certification>) -> Script<Step> {
-    let mut script = Script::new();
+/// All of it but COMMIT.
+fn script(changes: &Changes<'_>, upserts: Upserts, certification: Option<&Certification>) -> Script<Step> {
+    let mut script = Script::of_upserts(upserts);
     if let Some(certification) = certification {
         certification.begin(&mut script);
     }
@@ -291,7 +302,6 @@ fn script(changes: &Changes<'_>, certification: Option<&Certification>) -> Scrip
     if let Some(certification) = certification {
         certification.end(&mut script, changes);
     }
-    script.add(Step::Commit).push_str("COMMIT");
     script
 }
 

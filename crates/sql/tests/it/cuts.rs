@@ -1,7 +1,7 @@
 //! What PostgreSQL's stores do about connections that are cut, and about machines that are gone.
 
 use crate::audit::Shop;
-use crate::fixture::{Bench, Desk, item, run, stock};
+use crate::fixture::{Bench, item, run, stock};
 use crate::shared::cuts::Scene;
 use crate::shared::proxy::Cut;
 use stockhold_conformance::{Maker, maker};
@@ -49,28 +49,5 @@ fn connections_to_a_machine_that_is_gone_are_given_up_together() {
     let again = run(&store, maker.again(&envelope));
     assert!(matches!(again, Ok(Outcome::Done(_))), "{again:?}");
     assert_eq!(item(&store, &item_key).unwrap().figures.held, 1);
-    bench.audit();
-}
-
-#[test]
-fn a_server_that_freezes_in_the_middle_of_a_batch_does_not_keep_its_items_locked() {
-    let mut bench = Bench::new();
-    let proxy = bench.proxy();
-    let options = Options { batch_deadline: std::time::Duration::from_secs(2), ..Bench::options() };
-    let frozen = postgres::open(&proxy.url(), options).unwrap();
-    let mut maker = Maker::new(66, "frozen-");
-    let item_key = stock(&frozen, &mut maker, "a", 10);
-    let mut holder = bench.lock(&item_key);
-    let pending = Desk::new().send(&frozen, vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))]);
-    bench.wait_until_locked_out(1);
-    proxy.hush();
-    // Now it has the lock, and never hears of it.
-    holder.run("COMMIT");
-    let other = bench.connect();
-    let outcome = run(&other, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
-    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
-    let outcome = pending.only();
-    assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
-    assert_eq!(item(&other, &item_key).unwrap().figures.held, 1);
     bench.audit();
 }

@@ -89,15 +89,15 @@ impl Bench {
     /// statements and waits for a table lock. Sessions that number events don't count: with two stores one sometimes waits for the
     /// other's.
     pub(crate) fn wait_until_locked_out(&mut self, sessions: usize) {
-        self.wait_for_locks("NOT LIKE", sessions);
+        self.session.wait_for(&Self::waits_for_locks("NOT LIKE", sessions));
     }
 
-    /// Waits until so many of the stores' sessions wait for a lock with a query that numbers events, or doesn't.
-    pub(crate) fn wait_for_locks(&mut self, like: &str, sessions: usize) {
-        self.session.wait_for(&format!(
+    /// Whether so many of the stores' sessions wait for a lock with a query that numbers events, or doesn't.
+    pub(crate) fn waits_for_locks(like: &str, sessions: usize) -> String {
+        format!(
             "SELECT count(*) >= {sessions} FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock' AND query {like} '%stockhold.sequencer%'"
-        ));
+        )
     }
 
     /// Every figure of every item against the rows that it sums up.
@@ -260,8 +260,10 @@ pub(crate) fn run_again(
 }
 
 /// Waits until it is so; the test's end is that it becomes so.
-pub(crate) fn wait_until(so: impl Fn() -> bool) {
+pub(crate) fn wait_until(mut so: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
     while !so() {
+        assert!(started.elapsed() < PATIENCE, "it never became true");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,7 +1,7 @@
 //! A private Galera cluster for tests: three nodes of MariaDB, gone when dropped. The nodes listen on the loopback interface, or each in
 //! a network namespace of its own, where links can be cut. No test is skipped for want of Galera: a machine without it fails loudly.
 
-use crate::mysql::support::{Server, Session};
+use crate::mysql::support::{Programs, Server, Session};
 use crate::support::ports::free_port;
 use std::path::Path;
 use std::process::Command;
@@ -59,7 +59,9 @@ impl Cluster {
         let node = |number: usize| {
             let place = &places[number];
             let launcher = network.as_ref().map(|network| network.launcher(number)).unwrap_or_default();
-            Server::stopped(Some(free_port()), launcher, |_| place.settings(number, settings))
+            Server::stopped(&Programs::installed(), Some(free_port()), launcher, |_| {
+                place.settings(number, settings)
+            })
         };
         let cluster = Self {
             nodes: [node(0), node(1), node(2)],

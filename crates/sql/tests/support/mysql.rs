@@ -1,6 +1,9 @@
-//! A private MariaDB for tests: its own data directory, reached by a Unix socket and on demand by a port of the loopback
-//! interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
+//! A private server for tests, MariaDB or MySQL: its own data directory, reached by a Unix socket and on demand by a port of the
+//! loopback interface, gone when dropped. A server of a test's own syncs as in production. The shared server, which no test kills, does
 //! not. No test is skipped for want of a server: a machine without one fails loudly.
+
+#[path = "mysql_programs.rs"]
+mod programs;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row, Value};
@@ -13,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Oldest version that is good enough.
-const OLDEST: (u32, u32) = (10, 6);
+pub(crate) use programs::Programs;
+
 /// Patience with a server that starts or stops. Its end fails the test; nothing is concluded from its passing sooner.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Whom stores come as. Tests themselves come as `root`.
@@ -28,6 +31,7 @@ pub(crate) struct Server {
     /// The port that it listens on, if it does.
     port: Option<u16>,
     settings: Vec<String>,
+    programs: Programs,
     /// The program, and its arguments, that starts the server in a network namespace.
     launcher: Vec<String>,
     databases: AtomicU32,
@@ -56,7 +60,7 @@ impl Server {
     }
 
     fn prepared(port: Option<u16>, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
-        let server = Self::stopped(port, Vec::new(), prepare);
+        let server = Self::stopped(&Programs::chosen(), port, Vec::new(), prepare);
         server.run();
         server.make_user();
         server
@@ -64,17 +68,19 @@ impl Server {
 
     /// One with an empty data directory that does not run yet.
     pub(crate) fn stopped(
+        programs: &Programs,
         port: Option<u16>,
         launcher: Vec<String>,
         prepare: impl FnOnce(&Path) -> Vec<String>,
     ) -> Self {
         let directory = TempDir::with_prefix("stockhold-mariadb-").expect("a temporary directory");
-        copy(&template(), &directory.path().join("data"));
+        copy(&template(programs), &directory.path().join("data"));
+        let programs = programs.clone();
         let settings = prepare(directory.path());
         let account = Account::for_server();
         account.own_all(directory.path());
         let (process, databases) = (Mutex::new(None), AtomicU32::new(0));
-        Self { process, directory, account, port, settings, launcher, databases }
+        Self { process, directory, account, port, settings, programs, launcher, databases }
     }
 
     /// Makes the user that stores come as, with rights to the databases of the tests and to nothing of the server's.
@@ -93,20 +99,20 @@ impl Server {
     pub(crate) fn run_with(&self, settings: &[String]) {
         let at = |name: &str| self.directory.path().join(name).display().to_string();
         let log = std::fs::File::create(at("log")).expect("a log file");
-        let mut command = self.account.command(&self.launcher, &program("mariadbd"));
+        let mut command = self.account.command(&self.launcher, &self.programs.server);
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", at("data")))
             // A server that starts deletes the temporary tables of all servers in its folder.
             .arg(format!("--tmpdir={}", self.directory.path().display()))
             .arg(format!("--socket={}", at("socket")));
-        command.arg(format!("--pid-file={}", at("pid"))).args(SMALL).args(DURABLE);
+        command.arg(format!("--pid-file={}", at("pid"))).args(self.programs.small()).args(DURABLE);
         match self.port {
             Some(port) => command.arg("--bind-address=127.0.0.1").arg(format!("--port={port}")),
             None => command.arg("--skip-networking"),
         };
         command.args(&self.settings).args(settings).stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().expect("mariadbd starts");
+        let child = command.spawn().expect("the server starts");
         *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
     }
 
@@ -128,10 +134,15 @@ impl Server {
             drop(process);
             if ended || started.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-                panic!("MariaDB did not start: {error}\n{log}");
+                panic!("the server did not start: {error}\n{log}");
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether it is MySQL and not MariaDB.
+    pub(crate) fn is_mysql(&self) -> bool {
+        self.programs.is_mysql
     }
 
     /// Where its socket is.
@@ -173,20 +184,6 @@ impl Drop for Server {
     }
 }
 
-/// Starts quickly and takes little.
-const SMALL: [&str; 10] = [
-    "--innodb-buffer-pool-size=64M",
-    // As it was made with.
-    "--innodb-log-file-size=48M",
-    "--innodb-buffer-pool-dump-at-shutdown=0",
-    "--innodb-buffer-pool-load-at-startup=0",
-    "--innodb-read-io-threads=2",
-    "--innodb-write-io-threads=2",
-    "--key-buffer-size=1M",
-    "--aria-pagecache-buffer-size=1M",
-    "--max-connections=300",
-    "--skip-name-resolve",
-];
 /// Commits are written but not synced: faster, and a server that is killed may lose them.
 const UNSYNCED: [&str; 2] = ["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"];
 const DURABLE: [&str; 2] = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"];
@@ -291,6 +288,19 @@ impl Session {
         self.rows(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).remove(0).remove(1)
     }
 
+    /// How many deadlocks the server has found.
+    pub(crate) fn deadlocks(&mut self) -> u64 {
+        let mut found = self.rows("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'");
+        let counted = match found.pop() {
+            Some(mut row) => row.remove(1),
+            // Where MySQL counts them.
+            None => {
+                self.text("SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'")
+            }
+        };
+        counted.parse().expect("a number")
+    }
+
     /// Asks again until the query yields 1.
     pub(crate) fn wait_for(&mut self, query: &str) {
         self.wait_until(query, |session| session.texts(query).first().map(String::as_str) == Some("1"));
@@ -329,6 +339,12 @@ impl Session {
         let thread = |about: &str| Some(about.split_once("thread id ")?.1.split_once(',')?.0.to_owned());
         waiting.filter_map(thread).filter(|id| stores.contains(id)).count()
     }
+}
+
+/// Numbers from 1 on, as a table with the column `seq`, on MariaDB and on MySQL.
+pub(crate) fn numbers(count: u32) -> String {
+    let array = format!("[1{}]", ",1".repeat(count.saturating_sub(1) as usize));
+    format!("JSON_TABLE('{array}', '$[*]' COLUMNS (seq FOR ORDINALITY)) AS numbers")
 }
 
 /// Whom the server runs as: it refuses to run as root.
@@ -389,11 +405,10 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// An empty data directory. It takes seconds to make one, so it is made once and kept beside what else was built.
-fn template() -> PathBuf {
+fn template(programs: &Programs) -> PathBuf {
     static MADE: Mutex<()> = Mutex::new(());
     let _one_at_a_time = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (major, minor) = version(&program("mariadbd")).expect("the version of mariadbd");
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mariadb-{major}.{minor}"));
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(programs.name());
     if kept.exists() {
         return kept;
     }
@@ -401,50 +416,19 @@ fn template() -> PathBuf {
     let account = Account::for_server();
     account.own_all(directory.path());
     let data = directory.path().join("data");
-    let made = account
-        .command(&[], &program("mariadb-install-db"))
-        .args([
-            "--no-defaults",
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            "--skip-name-resolve",
-        ])
-        .args(["--innodb-log-file-size=48M", "--aria-log-file-size=8M"])
-        .arg(format!("--datadir={}", data.display()))
-        .output()
-        .expect("mariadb-install-db runs");
-    assert!(made.status.success(), "mariadb-install-db failed:\n{}", String::from_utf8_lossy(&made.stderr));
+    let (program, arguments) = programs.makes_data();
+    let mut command = account.command(&[], &program);
+    let made = command.args(arguments).arg(format!("--datadir={}", data.display())).output();
+    let made = made.expect("the data directory is made");
+    let errors = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{} failed:\n{errors}", program.display());
+    // The server's own name for itself in a group or beside a replica. Each makes its own.
+    let _ = std::fs::remove_file(data.join("auto.cnf"));
     // By a name that is there as a whole or not at all, however many test programs make it at once.
-    let whole = kept.with_extension(std::process::id().to_string());
+    let whole = kept.with_file_name(format!("{}.{}", programs.name(), std::process::id()));
     copy(&data, &whole);
     if std::fs::rename(&whole, &kept).is_err() {
         std::fs::remove_dir_all(&whole).expect("what somebody else has made meanwhile is not needed twice");
     }
     kept
-}
-
-fn version(program: &Path) -> Option<(u32, u32)> {
-    let said = Command::new(program).arg("--version").output().ok()?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    let number = said.split("Ver ").nth(1)?.split('-').next()?.to_owned();
-    let mut parts = number.trim().split('.').map(|part| part.parse().ok());
-    Some((parts.next()??, parts.next()??))
-}
-
-/// Where a program of the server is: on the path, or where packages put it.
-fn program(name: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/bin"].map(PathBuf::from);
-    let found = std::env::split_paths(&path)
-        .chain(usual)
-        .map(|directory| directory.join(name))
-        .find(|file| file.exists());
-    let fits = |file: &PathBuf| name != "mariadbd" || version(file).is_some_and(|version| version >= OLDEST);
-    found.filter(fits).unwrap_or_else(|| {
-        panic!(
-            "these tests need MariaDB {}.{} or newer and found no `{name}` of it on the PATH: install it, on Debian with \
-             `apt-get install mariadb-server`",
-            OLDEST.0, OLDEST.1
-        )
-    })
 }

@@ -5,7 +5,7 @@ pub(crate) mod pools;
 pub(crate) mod transfer;
 pub(crate) mod verify;
 
-use crate::fixture::{Desk, run, stock};
+use crate::fixture::{Desk, run, stock, wait_until};
 use crate::shared::proxy::Proxy;
 use crate::wire::PostgresWire;
 use stockhold_conformance::{Maker, START, maker};
@@ -41,8 +41,12 @@ pub(crate) trait Shop {
     fn misplace(&mut self, id: ReservationId);
     /// Waits until so many of the stores' sessions wait for a lock.
     fn wait_until_locked_out(&mut self, sessions: usize);
+    /// Whether a store that numbers events waits for a lock.
+    fn numbering_waits(&mut self) -> bool;
     /// Waits until a store waits for another to number events.
-    fn wait_until_numbering_waits(&mut self);
+    fn wait_until_numbering_waits(&mut self) {
+        wait_until(|| self.numbering_waits());
+    }
     /// Another database.
     fn another() -> Self;
     /// A database whose deadlocks can be distinguished from those of other tests.
@@ -121,8 +125,8 @@ impl Shop for crate::fixture::Bench {
         self.wait_until_locked_out(sessions);
     }
 
-    fn wait_until_numbering_waits(&mut self) {
-        self.wait_for_locks("LIKE", 1);
+    fn numbering_waits(&mut self) -> bool {
+        self.session.texts(&Self::waits_for_locks("LIKE", 1)) == ["t"]
     }
 
     fn another() -> Self {
@@ -217,7 +221,7 @@ fn events_after(store: &dyn Store, after: u64) -> Result<QueryResult, Failure> {
 }
 
 /// What every kind of command leaves behind.
-struct Traces {
+pub(crate) struct Traces {
     items: Vec<ItemKey>,
     active: ReservationId,
     confirmed: ReservationId,
@@ -233,7 +237,7 @@ fn done(store: &dyn Store, envelope: Envelope) -> ReservationId {
     }
 }
 
-fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
+pub(crate) fn every_command(store: &dyn Store, maker: &mut Maker, name: &str) -> Traces {
     let items: Vec<ItemKey> =
         ["a", "b", "c"].iter().map(|n| stock(store, maker, &format!("{name}{n}"), 50)).collect();
     let [a, b, c] = [&items[0], &items[1], &items[2]];

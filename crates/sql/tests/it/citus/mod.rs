@@ -126,11 +126,8 @@ impl Shop for Bench {
         ));
     }
 
-    fn wait_until_numbering_waits(&mut self) {
-        self.session.wait_for(
-            "SELECT count(*) >= 1 FROM pg_stat_activity
-             WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%stockhold.sequencer%'",
-        );
+    fn numbering_waits(&mut self) -> bool {
+        self.session.texts(&crate::fixture::Bench::waits_for_locks("LIKE", 1)) == ["t"]
     }
 
     fn another() -> Self {

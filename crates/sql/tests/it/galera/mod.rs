@@ -131,8 +131,8 @@ impl<const SPREAD: bool> Shop for Bench<SPREAD> {
         self.session.wait_until("sessions wait for locks", |session| session.locked_out(false) >= sessions);
     }
 
-    fn wait_until_numbering_waits(&mut self) {
-        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) >= 1);
+    fn numbering_waits(&mut self) -> bool {
+        self.session.locked_out(true) >= 1
     }
 
     fn another() -> Self {
@@ -261,6 +261,7 @@ on_galera! { one_node, false:
         a_key_that_another_instance_is_committing_is_waited_for
         an_item_that_another_instance_is_creating_is_waited_for
         a_position_that_another_instance_is_giving_is_waited_for
+        what_is_committed_while_events_are_numbered_keeps_its_order
         a_pause_waits_for_what_was_decided_before_it_and_stops_what_comes_after
         a_record_that_another_instance_is_creating_is_waited_for;
     shared::limits:

@@ -35,7 +35,7 @@ impl Bench {
     pub(super) fn on(server: &Arc<Server>) -> Self {
         let database = server.database();
         let mut session = database.session();
-        session.run("CREATE TABLE test_clock (micros BIGINT NOT NULL)");
+        session.run("CREATE TABLE test_clock (micros BIGINT NOT NULL PRIMARY KEY)");
         session.run(&format!("INSERT INTO test_clock VALUES ({})", START.micros()));
         Self { database, session }
     }
@@ -189,8 +189,8 @@ impl Shop for Bench {
         self.wait_until_locked_out(sessions);
     }
 
-    fn wait_until_numbering_waits(&mut self) {
-        self.session.wait_until("a store waits to number events", |session| session.locked_out(true) >= 1);
+    fn numbering_waits(&mut self) -> bool {
+        self.session.locked_out(true) >= 1
     }
 
     fn another() -> Self {
@@ -207,7 +207,7 @@ impl Shop for Bench {
     const CHANCE_DEADLOCKS: u64 = 2;
 
     fn deadlocks(&mut self) -> u64 {
-        let deadlocks = self.session.status("Innodb_deadlocks").parse().unwrap();
+        let deadlocks = self.session.deadlocks();
         if deadlocks > 0 {
             // A test that expects none fails, and this is the only trace of which statements met.
             let status = self.session.rows("SHOW ENGINE INNODB STATUS").remove(0).remove(2);

@@ -1,7 +1,7 @@
 //! What the statements that claim free units lock, and where they begin.
 
 use super::Bench;
-use super::support::Session;
+use super::support::{Session, numbers};
 use stockhold_sql::mysql::plans;
 
 /// Units that one batch claims.
@@ -14,9 +14,11 @@ fn halls(units: u32) -> (Bench, Session) {
     drop(bench.connect());
     bench.session.run(&format!(
         "INSERT INTO stockhold_units SELECT 'default', '1', seq, seq, NULL, NULL, NULL, '', seq < 3,
-             IF(seq < 3, UNHEX(MD5(seq)), NULL), 1, '', NULL, NULL FROM seq_1_to_{units};
-         INSERT INTO stockhold_units SELECT 'default', '2', seq, seq, NULL, NULL, NULL, '', 0, NULL, 1, '', NULL, NULL FROM seq_1_to_2;
-         INSERT INTO stockhold_unit_counters VALUES ('default', '1', '', 0, {units}, 1, 0, 0, 0, 1, 1), ('default', '1', '', 7, 0, 1, 0, 0, 0, 1, 1)"
+             IF(seq < 3, UNHEX(LEFT(SHA2(seq, 256), 32)), NULL), 1, '', NULL, NULL FROM {};
+         INSERT INTO stockhold_units SELECT 'default', '2', seq, seq, NULL, NULL, NULL, '', 0, NULL, 1, '', NULL, NULL FROM {};
+         INSERT INTO stockhold_unit_counters VALUES ('default', '1', '', 0, {units}, 1, 0, 0, 0, 1, 1), ('default', '1', '', 7, 0, 1, 0, 0, 0, 1, 1)",
+        numbers(units),
+        numbers(2)
     ));
     let mut claimer = bench.another_session();
     claimer.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION");

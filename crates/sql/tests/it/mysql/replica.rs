@@ -1,7 +1,8 @@
 //! A replica of MariaDB that is read: used while it is fresh, and not trusted when it is not or is gone.
 
 use super::bench::Bench;
-use super::support::{Server, Session};
+use super::not_run;
+use super::support::{Programs, Server, Session};
 use crate::fixture::{item, run, stock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,9 @@ impl Scene {
 
 #[test]
 fn what_is_to_be_had_is_read_of_a_replica_and_of_the_primary_when_that_falls_behind() {
+    if Programs::chosen().is_mysql {
+        return not_run("MariaDB");
+    }
     let mut scene = Scene::new(80);
     scene.read_until_the_replica_answers(7);
 

@@ -1,7 +1,7 @@
 //! Servers that can't be had, and those that come back.
 
 use super::bench::Bench;
-use super::support::Server;
+use super::support::{Programs, Server};
 use crate::addresses::refused;
 use crate::fixture::{item, run, stock, wait_until};
 use std::path::Path;
@@ -76,6 +76,20 @@ fn a_server_that_becomes_read_only_takes_no_commands_until_it_no_longer_is() {
     bench.audit();
 }
 
+#[test]
+fn a_limit_of_rows_that_somebody_has_set_for_all_does_not_count() {
+    let mut bench = Bench::alone(&[]);
+    bench.session.run("SET GLOBAL sql_select_limit = 1");
+    let store = bench.connect();
+    let mut maker = Maker::new(82, "limit-");
+    for name in ["a", "b", "c"] {
+        stock(&store, &mut maker, name, 10);
+    }
+    assert_eq!(crate::fixture::events(&store).len(), 3);
+    bench.session.run("SET GLOBAL sql_select_limit = 0");
+    drop(bench.connect());
+}
+
 /// A server that speaks TLS, by a certificate for `localhost`; and the file of who signed it.
 fn encrypted() -> (Arc<Server>, tempfile::TempDir) {
     let issuer_key = rcgen::KeyPair::generate().unwrap();
@@ -105,7 +119,7 @@ fn passwords_and_certificates_are_checked_as_the_address_says() {
     let (server, directory) = encrypted();
     let database = server.database();
     let mut session = database.session();
-    session.run(&format!("SET PASSWORD FOR 'stockhold'@'%' = PASSWORD('{PASSWORD}')"));
+    session.run(&format!("ALTER USER 'stockhold'@'%' IDENTIFIED BY '{PASSWORD}'"));
     let (port, name) = (server.port(), database.name());
     let root = directory.path().join("root.crt").to_str().unwrap().replace('/', "%2F");
     let url = |password: &str, host: &str, rest: &str| {
@@ -133,7 +147,10 @@ fn passwords_and_certificates_are_checked_as_the_address_says() {
 
 #[test]
 fn a_server_without_tls_is_talked_to_in_the_clear_unless_the_address_insists() {
-    let server = Arc::new(Server::listening(crate::support::ports::free_port(), |_| Vec::new()));
+    // MySQL makes certificates for itself, and MariaDB does from 11.4 on.
+    let setting = if Programs::chosen().is_mysql { "--tls-version=" } else { "--skip-ssl" };
+    let settings = vec![setting.to_owned()];
+    let server = Arc::new(Server::listening(crate::support::ports::free_port(), |_| settings));
     let database = server.database();
     let url =
         |rest: &str| format!("mysql://stockhold@127.0.0.1:{}/{}?{rest}", server.port(), database.name());

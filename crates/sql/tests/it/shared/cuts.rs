@@ -1,11 +1,14 @@
 //! Connections that are cut at the moments that matter, and a network that is gone for a while.
 
+use super::lock;
 use super::proxy::{Cut, Proxy};
 use crate::audit::Shop;
-use crate::fixture::{item, run, run_again, stock, wait_until};
+use crate::fixture::{Desk, item, run, run_again, stock, wait_until};
 use std::sync::Arc;
+use std::time::Duration;
 use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, ItemKey, Outcome};
+use stockhold_sql::Options;
 use stockhold_store::{Failure, Store};
 
 /// A store behind a proxy.
@@ -61,6 +64,30 @@ pub(crate) fn cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_no
     assert_eq!(outcome, Err(Failure::OutcomeUnknown));
     let again = scene.again(&envelope);
     assert!(matches!(again, Outcome::Done(_)), "{again:?}");
+}
+
+/// Until the database ends its session.
+pub(crate) fn a_server_that_freezes_in_the_middle_of_a_batch_does_not_keep_its_items_locked<S: Shop>(
+    shop: &mut S,
+) {
+    let proxy = shop.proxy();
+    let options = Options { batch_deadline: Duration::from_secs(2), ..shop.options() };
+    let frozen = stockhold_sql::open(&proxy.url(), options).unwrap();
+    let mut maker = Maker::new(66, "frozen-");
+    let item_key = stock(&*frozen, &mut maker, "a", 10);
+    let mut holder = lock(shop, &item_key);
+    let pending = Desk::new().send(&*frozen, vec![maker.wrap(maker::reserve_for(60, &[(&item_key, 1)]))]);
+    shop.wait_until_locked_out(1);
+    proxy.hush();
+    // Now it has the lock, and never hears of it.
+    holder("COMMIT");
+    let other = shop.store();
+    let outcome = run(&*other, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])));
+    assert!(matches!(outcome, Ok(Outcome::Done(_))), "{outcome:?}");
+    let outcome = pending.only();
+    assert!(matches!(outcome, Err(Failure::Unavailable(_))), "{outcome:?}");
+    assert_eq!(item(&*other, &item_key).unwrap().figures.held, 1);
+    shop.audit();
 }
 
 pub(crate) fn cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it<S: Shop>(

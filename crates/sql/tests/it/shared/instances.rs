@@ -134,6 +134,55 @@ pub(crate) fn a_position_that_another_instance_is_giving_is_waited_for<S: Shop>(
     assert_eq!(rows.iter().map(stocked).collect::<Vec<_>>(), [(1, second), (2, first)]);
 }
 
+/// Two batches of one item are committed while events are numbered, the first of them where the sequencer has looked already. Then it must
+/// not number the second without the first, even if a batch in between keeps it waiting.
+pub(crate) fn what_is_committed_while_events_are_numbered_keeps_its_order<S: Shop>(shop: &mut S) {
+    let store = shop.store();
+    let mut maker = Maker::new(21, "moment-");
+    let mut sequencer = shop.somebody();
+    sequencer("BEGIN; SELECT 1 FROM {t}sequencer FOR UPDATE");
+    let [_, item_key, _] = ["first", "a", "between"].map(|name| stock(&*store, &mut maker, name, 10));
+    assert!(reservation(&run(&*store, maker.wrap(maker::reserve_for(60, &[(&item_key, 1)])))).is_some());
+    // All batches but the first have not been committed yet, with serials that nothing has had.
+    let columns =
+        if S::TABLES.contains('.') { "bucket, serial + 1024, count" } else { "serial + 1024, event_count" };
+    shop.sql(
+        "CREATE TABLE taken AS SELECT * FROM {t}events;
+         DELETE FROM {t}events WHERE serial > (SELECT MIN(serial) FROM taken)",
+    );
+    // The batch of a number, of which the first has stayed.
+    let put_back = |number: u32| {
+        format!(
+            "INSERT INTO {{t}}events SELECT {columns}, last_position, body FROM taken ORDER BY serial LIMIT 1 OFFSET {number}"
+        )
+    };
+    let mut between = shop.somebody();
+    between(&format!("BEGIN; {}", put_back(2)));
+    sequencer("COMMIT");
+    let (mut others, shop) = (shop.somebody(), &mut *shop);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| events(&*store));
+        while !reader.is_finished() && !shop.numbering_waits() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        others(&put_back(1));
+        others(&put_back(3));
+        between("COMMIT");
+        reader.join().unwrap();
+    });
+    let name = |row: EventRow| match row.event.transition {
+        Transition::Stock { item, .. } => (row.position, item.key.sku().to_owned()),
+        Transition::Hold { hold, .. } => (row.position, format!("{}, reserved", hold.lines[0].item.sku())),
+        other => panic!("{other:?}"),
+    };
+    let rows: Vec<_> = events(&*store).into_iter().map(name).collect();
+    assert!(rows.iter().zip(1..).all(|(row, position)| row.0 == position), "{rows:?}");
+    let place =
+        |name: &str| rows.iter().position(|row| row.1.ends_with(name)).unwrap_or_else(|| panic!("{rows:?}"));
+    assert!(place("a") < place("a, reserved"), "{rows:?}");
+    assert_eq!(rows.len(), 4, "{rows:?}");
+}
+
 pub(crate) fn two_instances_that_create_the_same_items_create_each_once<S: Shop>(shop: &mut S) {
     let stores = [shop.store(), shop.store()];
     let mut makers = [Maker::new(5, "new-"), Maker::new(6, "new-")];

@@ -35,6 +35,7 @@ for_every_dialect! { shared:
         cut_before_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_done
         cut_when_the_server_has_committed_the_outcome_is_unknown_and_the_retry_finds_it
         cut_when_the_answer_has_come_nothing_is_lost
+        a_server_that_freezes_in_the_middle_of_a_batch_does_not_keep_its_items_locked
         a_network_that_is_gone_for_a_while_is_unavailable_and_the_same_store_serves_again;
     faults:
         a_confirm_stalled_behind_a_lock_past_the_deadline_is_refused
@@ -51,6 +52,7 @@ for_every_dialect! { shared:
         a_key_that_another_instance_is_committing_is_waited_for
         an_item_that_another_instance_is_creating_is_waited_for
         a_position_that_another_instance_is_giving_is_waited_for
+        what_is_committed_while_events_are_numbered_keeps_its_order
         two_instances_that_create_the_same_items_create_each_once
         confirm_release_and_expiry_at_two_instances_agree_on_one_end
         positions_are_dense_and_follow_each_items_sequence

@@ -196,8 +196,8 @@ pub(crate) fn the_database_refuses_what_no_rule_lets_through<S: Shop>(shop: &mut
         )
     } else {
         (
-            "location, s.sku, unit_id, UNHEX(MD5('another')), sold_at, NULL, 1",
-            "location, s.sku, unit_id, UNHEX(MD5('another')), sold_at, sold_at, NULL",
+            "location, s.sku, unit_id, UNHEX(REPEAT('ab', 16)), sold_at, NULL, 1",
+            "location, s.sku, unit_id, UNHEX(REPEAT('ab', 16)), sold_at, sold_at, NULL",
         )
     };
     let (columns, closed) = (columns.replace("bucket", "s.bucket"), closed.replace("bucket", "s.bucket"));
