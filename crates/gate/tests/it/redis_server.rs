@@ -1,6 +1,7 @@
 //! A Redis server of a test's own.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use crate::ports::free_port;
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -17,9 +18,10 @@ impl RedisServer {
         Self::start_with(&[])
     }
 
-    /// One with further arguments. The name of a configuration file comes first.
+    /// One with further arguments. The name of a configuration file comes first. A node of a cluster also listens on the port that is
+    /// 10,000 higher, so its own may not be above 55,535.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let dir = tempfile::tempdir().unwrap();
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let server = Self { child: spawn(port, &arguments, &dir), port, arguments, dir };
