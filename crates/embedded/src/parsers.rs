@@ -14,8 +14,11 @@ use stockhold_store::codec::{self, Reader};
 /// The bytes of an id before the data of a row.
 const ID: usize = 16;
 
+/// A parser and its name.
+type Parser = (&'static str, fn(&[u8]));
+
 /// All parsers.
-pub const PARSERS: [(&str, fn(&[u8])); 6] = [
+pub const PARSERS: [Parser; 6] = [
     ("batch", batch::parse),
     ("mark", sync_marker::parse),
     ("write-ahead log", wal::parse),
