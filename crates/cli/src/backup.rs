@@ -1,7 +1,7 @@
 //! `stockhold backup`: copies the log into another directory, while a server may be running on it.
 
+use super::audit_errors::may_read;
 use super::plural::counted;
-use super::verify::may_read;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;

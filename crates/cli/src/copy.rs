@@ -1,7 +1,7 @@
 //! `stockhold copy`: copies a whole store into an empty database.
 
+use super::audit_errors::may_read;
 use super::plural::counted;
-use super::verify::may_read;
 use crate::audit_errors::books_failed;
 use clap::Args;
 use indicatif::ProgressBar;

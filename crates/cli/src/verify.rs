@@ -2,18 +2,16 @@
 
 use super::plural::counted;
 use crate::archive::Consumers;
-use crate::audit_errors::books_failed;
+use crate::audit_errors::{books_failed, may_read};
 use crate::event_files::EventFiles;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stockhold_config::exit;
 use stockhold_config::sql_options;
 use stockhold_config::{Config, StorePlace};
-use stockhold_embedded::{OpenError, files};
+use stockhold_embedded::OpenError;
 use stockhold_sql::VerifyProgress;
 
 #[derive(Args)]
@@ -76,19 +74,6 @@ impl VerifyArgs {
             tell(&verdict);
         }
         ExitCode::from(if verdict.drift == 0 { exit::DONE } else { exit::FAILED })
-    }
-}
-
-/// Checks that this user may read the data.
-pub(super) fn may_read(data_dir: &Path) -> Result<(), (u8, String)> {
-    let log = data_dir.join(files::LOG);
-    match File::open(&log) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let why = format!("opening {}: {error}. Run it as the user that runs the server", log.display());
-            Err((exit::FAILED, why))
-        }
-        // The reader reports any other error.
-        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use stockhold_domain::{
 };
 use stockhold_model::START;
 use stockhold_model::maker::{self, Maker};
-use stockhold_store::{EventRow, Query, QueryResult};
+use stockhold_store::{EventRow, Query, QueryResult, UnitFilter};
 
 /// Fails the case, with what was expected, unless a condition holds.
 macro_rules! ensure {
@@ -279,4 +279,23 @@ pub(super) fn after(at: Instant, micros: i64) -> Instant {
 /// The deadline of a hold of this many seconds that is made now.
 pub(super) fn deadline(now: Instant, ttl: u64) -> Instant {
     now.deadline(Seconds::new(ttl).unwrap_or(Seconds::DEFAULT_TTL))
+}
+
+/// All units of an item, read in pages.
+pub(super) fn units_of(world: &mut dyn World, item: &ItemKey) -> Vec<Unit> {
+    const PAGE: usize = 7;
+    let mut page = UnitFilter { item: item.clone(), status: None, section: None, after: None, limit: PAGE };
+    let mut all = Vec::new();
+    loop {
+        match world.find(Query::Units(page.clone())) {
+            Ok(QueryResult::Units(Some(found))) => {
+                all.extend(found.units);
+                page.after = found.next;
+            }
+            other => panic!("asked for units, it answered {other:?}"),
+        }
+        if page.after.is_none() {
+            return all;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! and invariants are checked that hold for any clock. Both need a world of their own. An error names the seed.
 
 use super::World;
+use super::case_context::units_of;
 use super::lists;
 use super::unit_histories::compare;
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use stockhold_model::Random;
 use stockhold_model::maker;
 use stockhold_model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 use stockhold_model::{ORDERS, Op, OpContext, START};
-use stockhold_store::{Query, QueryResult, ReservationFilter, UnitFilter, for_each_unit};
+use stockhold_store::{Query, QueryResult, ReservationFilter, for_each_unit};
 
 const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
@@ -302,25 +303,6 @@ fn same_unit_indexes(one: &NaiveState, other: &NaiveState) -> bool {
         unit_indexes.map(|(key, unit_index)| (key.clone(), unit_index.clone())).collect::<Vec<_>>()
     };
     some(one) == some(other)
-}
-
-/// All units of an item, read in pages.
-pub(super) fn units_of(world: &mut dyn World, item: &ItemKey) -> Vec<Unit> {
-    const PAGE: usize = 7;
-    let mut page = UnitFilter { item: item.clone(), status: None, section: None, after: None, limit: PAGE };
-    let mut all = Vec::new();
-    loop {
-        match world.find(Query::Units(page.clone())) {
-            Ok(QueryResult::Units(Some(found))) => {
-                all.extend(found.units);
-                page.after = found.next;
-            }
-            other => panic!("asked for units, it answered {other:?}"),
-        }
-        if page.after.is_none() {
-            return all;
-        }
-    }
 }
 
 /// State is the fold of the committed events, whose positions are dense from 1.

@@ -1,8 +1,7 @@
 //! Units with ids: added, held, sold, released, expired, returned and retired, also with many requests for the same
 //! unit.
 
-use super::case_context::{CaseContext, Checked, SECOND};
-use super::history::units_of;
+use super::case_context::{CaseContext, Checked, SECOND, units_of};
 use super::{Case, World, case};
 use stockhold_domain::{
     Basket, Command, Hold, Instant, Item, ItemKey, Label, Line, Mode, NewUnit, Outcome, Rejection, Reply,

@@ -7,22 +7,14 @@
 pub mod checkout_maker;
 pub mod maker;
 
-mod change_op;
 mod op;
 mod random;
-mod random_op;
-mod source_op;
-mod terms_op;
 
 mod model;
 
-pub use change_op::{ChangeKind, ChangeOp};
 pub use maker::{Maker, START};
 pub use model::{
     Model, NaiveCustomers, NaiveState, ShownUnit, audit, check_successor, find, holds_agree, outcomes_agree,
 };
-pub use op::{ORDERS, Op, OpContext};
+pub use op::{ChangeKind, ChangeOp, ORDERS, Op, OpContext, SourceOp, TTLS, TermsOp};
 pub use random::Random;
-pub use random_op::TTLS;
-pub use source_op::SourceOp;
-pub use terms_op::TermsOp;

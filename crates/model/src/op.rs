@@ -1,11 +1,20 @@
 //! Commands in small numbers. A generator makes and shrinks [`Op`]s without knowing what exists. An [`OpContext`]
 //! turns them into envelopes about few items and existing reservations, so that commands conflict often.
 
-use super::change_op::ChangeOp;
-use super::checkout_maker;
-use super::maker::{self, Maker, label, quantity_of, seconds};
-use super::source_op::SourceOp;
-use super::terms_op::{TermsOp, pool_name};
+mod change_op;
+mod random_op;
+mod source_op;
+mod terms_op;
+
+pub use change_op::{ChangeKind, ChangeOp};
+pub use random_op::TTLS;
+pub use source_op::SourceOp;
+pub use terms_op::TermsOp;
+
+use crate::checkout_maker;
+use crate::maker::{self, Maker, label, quantity_of, seconds};
+
+use self::terms_op::pool_name;
 use stockhold_domain::{
     AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
     Fulfilment, IfExpired, ItemKey, Label, NewUnit, OptionalTerms, Patch, Precondition, RecordChange,

@@ -2,8 +2,8 @@
 
 use super::report::tell;
 use super::{ArchiveArgs, running};
+use crate::audit_errors::may_read;
 use crate::event_files::EventFiles;
-use crate::verify::may_read;
 use indicatif::ProgressBar;
 use std::path::Path;
 use stockhold_config::{Config, exit};

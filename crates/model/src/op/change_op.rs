@@ -1,10 +1,10 @@
 //! Commands in small numbers that change an existing reservation, beside those of [`Op`](super::Op): amend, transfer, split, merge,
 //! payment windows, confirm with a payment, fulfil, and returns of what had left the shelf.
 
-use super::checkout_maker;
-use super::maker::{label, seconds};
-use super::op::{OpContext, chosen, some_ids};
 use super::random_op::{TTLS, lines};
+use super::{OpContext, chosen, some_ids};
+use crate::checkout_maker;
+use crate::maker::{label, seconds};
 use crate::random::Random;
 use stockhold_domain::{
     Amend, Basket, ClosePayment, Command, Confirm, Disposition, Fulfil, Fulfilment, IfExpired, Merge,

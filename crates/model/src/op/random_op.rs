@@ -1,7 +1,7 @@
 //! Random [`Op`]s.
 
+use super::Op;
 use super::change_op::ChangeOp;
-use super::op::Op;
 use super::source_op::SourceOp;
 use super::terms_op::TermsOp;
 use crate::random::Random;

@@ -1,12 +1,12 @@
 //! Commands in small numbers about the terms on which items are sold: how far an item may be oversold, when it is sold, which deliveries it
 //! expects, and limits.
 
-use super::maker::START;
-use super::maker::{
+use super::{OpContext, seat_id};
+use crate::maker::START;
+use crate::maker::{
     by_sections, delete_limit, delete_pool, label, put_into_pool, seconds, set_limit, set_pool,
     set_pool_of_units, stock_of, take_out_of_pool,
 };
-use super::op::{OpContext, seat_id};
 use crate::random::Random;
 use stockhold_domain::{
     AdjustStock, Command, Currency, Discount, Instant, Label, LimitTarget, LimitTerms, LimitedUnits, Patch,

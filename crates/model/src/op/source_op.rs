@@ -1,8 +1,8 @@
 //! Reserves in small numbers of which some lines have a source.
 
-use super::maker::{label, quantity_of, reserve_of, seconds};
-use super::op::{OpContext, buyer};
 use super::random_op::{TTLS, lines};
+use super::{OpContext, buyer};
+use crate::maker::{label, quantity_of, reserve_of, seconds};
 use crate::random::Random;
 use stockhold_domain::{
     Basket, BasketLine, Command, Fulfilment, ItemKey, Label, RequestedLine, Reserve, Source, Strategy,
