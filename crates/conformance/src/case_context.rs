@@ -4,7 +4,7 @@ use super::World;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stockhold_domain::{
     Command, Envelope, Event, Hold, HoldChange, Instant, Item, ItemKey, Outcome, Rejection, Reply,
-    ReservationId, Seconds, Status, StockCounters, Transition, limits,
+    ReservationId, Seconds, Status, StockCounters, Transition, Unit, limits,
 };
 use stockhold_model::START;
 use stockhold_model::maker::{self, Maker};

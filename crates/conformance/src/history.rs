@@ -7,14 +7,13 @@ use super::lists;
 use super::unit_histories::compare;
 use std::collections::BTreeSet;
 use stockhold_domain::{
-    Envelope, Event, HoldLimits, Instant, Item, ItemKey, Mode, Outcome, ReservationId, Seconds, Status, Unit,
-    UnitIndex,
+    Envelope, Event, HoldLimits, Instant, Item, Mode, Outcome, ReservationId, Seconds, Status, UnitIndex,
 };
 use stockhold_model::Random;
 use stockhold_model::maker;
 use stockhold_model::{Model, NaiveState, audit, check_successor, holds_agree, outcomes_agree};
 use stockhold_model::{ORDERS, Op, OpContext, START};
-use stockhold_store::{Query, QueryResult, ReservationFilter, for_each_unit};
+use stockhold_store::{ReservationFilter, for_each_unit};
 
 const MILLI: i64 = 1_000;
 const SECOND: i64 = 1_000_000;

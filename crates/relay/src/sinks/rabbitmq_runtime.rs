@@ -50,6 +50,10 @@ impl Reactor for TlsReactor {
         self.0.interval(duration)
     }
 
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async fn would borrow the reactor, and the future may not"
+    )]
     fn tcp_connect_addr(
         &self,
         address: SocketAddr,
