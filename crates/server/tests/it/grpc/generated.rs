@@ -7,6 +7,7 @@ use prost_reflect::prost_types::FileDescriptorSet;
 use ring::digest::{SHA256, digest};
 use std::fmt::Write;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use stockhold_grpc::DESCRIPTORS;
 
@@ -17,7 +18,7 @@ fn the_descriptor_set_is_that_of_the_proto_files() {
     let names = fs::read_dir(repository("proto/stockhold/v1")).unwrap().map(|file| file.unwrap().file_name());
     let mut files: Vec<_> = names
         .map(|name| format!("stockhold/v1/{}", name.to_str().unwrap()))
-        .filter(|name| name.ends_with(".proto"))
+        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "proto"))
         .collect();
     files.sort();
     let dir = tempfile::tempdir().unwrap();
