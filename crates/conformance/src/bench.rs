@@ -1,6 +1,6 @@
 //! A store in a temporary directory with a manual clock, for tests. Its
 //! functions panic where a test should fail.
-#![expect(clippy::missing_panics_doc, clippy::new_without_default, reason = "for tests")]
+#![allow(clippy::missing_panics_doc, clippy::new_without_default, reason = "for tests")]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
