@@ -42,8 +42,10 @@ impl MailServer {
     }
 
     fn mails(&self) -> Vec<Value> {
+        // The server may be in the middle of a line.
         let text = fs::read_to_string(self.dir.join("mails")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let complete = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        complete.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Waits for a mail to this address.
