@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stockhold_conformance::{case_groups, random_history, run_cases, stepping_history};
 
 #[test]
-fn passes_every_case() {
+fn passes_every_case_behind_a_gate() {
     let redis = Arc::new(RedisServer::start());
     for group in case_groups() {
         redis.run::<()>(&["FLUSHALL"]);
