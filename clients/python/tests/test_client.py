@@ -15,7 +15,7 @@ import unittest
 import uuid
 
 from proxy import LossyProxy
-from stockhold import AsyncStockhold, InvalidSignature, NoAnswer, Stockhold, StockholdError, verify_webhook
+from stockhold import AsyncStockhold, Call, InvalidSignature, NoAnswer, Stockhold, StockholdError, command, verify_webhook
 from stockhold._calls import EventLines
 
 SERVER = os.environ["STOCKHOLD_SERVER"]
@@ -49,6 +49,25 @@ class SyncClient(unittest.TestCase):
         self.assertGreaterEqual(proxy.lost, 2 * SOLD, "the proxy loses nothing")
         item = self.client.item(self.sku)
         self.assertEqual((item["confirmed_sold"], item["held_units"]), (2 * SOLD, 0))
+
+    def test_calls_without_a_key_are_sent_once(self) -> None:
+        proxy, client = self.lossy()
+        adjust = f"/v1/inventory/{self.sku}/adjust"
+        with self.assertRaisesRegex(NoAnswer, "sent once"):
+            client.call(Call("POST", adjust, {"delta": 5, "reason": "delivery"}))
+        self.assertEqual((proxy.requests, self.client.item(self.sku)["total_units"]), (1, 105))
+        client.item(self.sku)
+        # With a key it is sent until there is an answer, and takes effect once.
+        self.assertEqual(client.call(command("POST", adjust, {"delta": 5, "reason": "delivery"}))["total_units"], 110)
+        self.assertEqual(self.client.item(self.sku)["total_units"], 110)
+        # A read is repeated, whatever its method.
+        found = client.call(Call("POST", "/v1/availability", {"items": [{"sku": self.sku}]}))
+        self.assertEqual(found["items"][0]["available"], 110)
+
+    def test_a_sale_by_another_call_inside_a_block_is_a_sale(self) -> None:
+        with self.client.hold(self.sku, owner_id="cart", ttl_seconds=60) as hold:
+            self.client.confirm(hold.id)
+        self.assertEqual(self.client.reservation(hold.id)["status"], "confirmed")
 
     def test_a_refusal_is_raised_at_once(self) -> None:
         with self.assertRaises(StockholdError) as raised:

@@ -10,6 +10,9 @@ const LONGEST_PAUSE_MS = 2_000;
 /** A server that asks for a longer pause than this is not waited for. */
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
+/** Routes that change nothing, though their method is POST. */
+const READS = new Set(["/v1/availability", "/v1/prices/quote"]);
+
 /** One request. */
 export interface Call {
   method: string;
@@ -18,6 +21,8 @@ export interface Call {
   /** Sent as JSON. */
   body?: unknown;
   headers?: Record<string, string>;
+  /** A repetition changes nothing, though it has no idempotency key. */
+  repeatable?: boolean;
   /** Ends the call when it aborts. A command may have taken effect all the same. */
   signal?: AbortSignal | undefined;
 }
@@ -42,7 +47,7 @@ export function reservationPath(id: string, tail = ""): string {
 }
 
 /** A request that changes something, with an idempotency key. */
-export function command(method: string, path: string, body: unknown, options: CommandOptions & { version?: number }): Call {
+export function command(method: string, path: string, body: unknown, options: CommandOptions & { version?: number } = {}): Call {
   const headers: Record<string, string> = { "idempotency-key": `"${options.key ?? crypto.randomUUID()}"` };
   if (options.version !== undefined) headers["if-match"] = `"${options.version}"`;
   return { method, path, body, headers, signal: options.signal };
@@ -61,9 +66,16 @@ export function valueOf(status: number, text: string): unknown {
   throw new StockholdError(status, typeof value === "object" && value !== null ? (value as Problem) : {});
 }
 
+/** Whether it is sent again when no answer came: only what can't take effect twice. A precondition alone can't tell an earlier success of
+ * the same request from another caller's change. */
+export function isRepeated(call: Call): boolean {
+  const hasKey = Object.keys(call.headers ?? {}).some((name) => name.toLowerCase() === "idempotency-key");
+  return hasKey || (call.repeatable ?? (["GET", "HEAD"].includes(call.method) || READS.has(call.path.replace(/\?.*/, ""))));
+}
+
 /** Milliseconds before the next try, after so many of them. `undefined`: there is no next one. */
-export function pauseBefore(tries: number, error: StockholdError | NoAnswer, retryAfter: string | null): number | undefined {
-  if (tries >= TRIES || !error.retryable) return undefined;
+export function pauseBefore(call: Call, tries: number, error: StockholdError | NoAnswer, retryAfter: string | null): number | undefined {
+  if (tries >= TRIES || !isRepeated(call) || !error.retryable) return undefined;
   if (retryAfter !== null && /^\d+$/.test(retryAfter.trim())) {
     const asked = Number(retryAfter) * 1_000;
     return asked <= LONGEST_RETRY_AFTER_MS ? asked : undefined;

@@ -31,15 +31,15 @@ export class Stockhold {
     this.#transport = new Transport(url, options);
   }
 
-  /** Sends a request, again if it is safe, and returns the value of the answer. For routes without a method of their own:
-   * `client.call({ method: "GET", path: "/v1/limits" })`. */
+  /** Sends a request and returns the value of the answer; for routes without a method of their own. It is sent again only if it can't
+   * take effect twice: a read, or a command with an idempotency key, which `command` gives it. */
   async call<Answer>(call: Call): Promise<Answer> {
     return (await this.#transport.call(call)) as Answer;
   }
 
   /** Creates an item or sets its stock and settings. A setting that is `null` is cleared. */
   setStock(sku: string, settings: StockSettings, at: AtLocation = {}): Promise<Item> {
-    return this.call({ method: "PUT", path: itemPath(sku, "", at.location), body: settings });
+    return this.call({ method: "PUT", path: itemPath(sku, "", at.location), body: settings, repeatable: true });
   }
 
   /** An item. */
@@ -88,7 +88,7 @@ export class Stockhold {
   /** Gives the units back. A repetition changes nothing. */
   release(id: string, reason?: string): Promise<void> {
     const query = reason === undefined ? "" : `?reason=${encodeURIComponent(reason)}`;
-    return this.call({ method: "DELETE", path: reservationPath(id, query) });
+    return this.call({ method: "DELETE", path: reservationPath(id, query), repeatable: true });
   }
 
   /** Changes a hold, if it still has this `version`: all `lines` that it has afterwards, `ttl_seconds`, `metadata`. */

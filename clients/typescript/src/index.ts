@@ -1,7 +1,8 @@
-// Client for Stockhold: time-bounded holds on stock. Every command carries an idempotency key, so that a retry takes effect once.
+// Client for Stockhold: time-bounded holds on stock. Every command carries an idempotency key, so that a retry takes
+// effect once. What has none is sent once.
 
 export type { components, operations } from "./api.js";
-export type { Call, CommandOptions } from "./calls.js";
+export { command, type Call, type CommandOptions } from "./calls.js";
 export { Stockhold, type AtLocation } from "./client.js";
 export { InvalidSignature, NoAnswer, StockholdError, type Problem } from "./errors.js";
 export type { Hold } from "./hold.js";

@@ -1,6 +1,6 @@
 // Sends requests with fetch: time limits, tries, and the stream of events.
 
-import { pauseBefore, valueOf, type Call } from "./calls.js";
+import { isRepeated, pauseBefore, valueOf, type Call } from "./calls.js";
 import { NoAnswer, StockholdError } from "./errors.js";
 import { blocks } from "./server_sent_events.js";
 import { Deadline, sleep } from "./time.js";
@@ -42,7 +42,7 @@ export class Transport {
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
-  /** Sends a request, again if it is safe, and returns the value of the answer. */
+  /** Sends a request, again if it can't take effect twice, and returns the value of the answer. */
   async call(call: Call): Promise<unknown> {
     const request = this.#request(call);
     for (let tries = 1; ; tries += 1) {
@@ -55,7 +55,7 @@ export class Transport {
       } catch (thrown) {
         error = failure(call, tries, thrown);
       }
-      const pause = pauseBefore(tries, error, retryAfter);
+      const pause = pauseBefore(call, tries, error, retryAfter);
       if (pause === undefined) throw error;
       await sleep(pause, call.signal);
     }
@@ -93,7 +93,7 @@ export class Transport {
       } finally {
         deadline.end();
       }
-      const pause = pauseBefore(Math.max(tries, 1), error, retryAfter);
+      const pause = pauseBefore(call, Math.max(tries, 1), error, retryAfter);
       if (pause === undefined) throw error;
       await sleep(pause, call.signal);
     }
@@ -138,5 +138,8 @@ function eventsCall(after: number | string | undefined, options: EventOptions): 
 function failure(call: Call, tries: number, thrown: unknown): StockholdError | NoAnswer {
   if (thrown instanceof StockholdError) return thrown;
   call.signal?.throwIfAborted();
-  return new NoAnswer(`${call.method} ${call.path} got no answer; try ${tries}, the last error: ${thrown}`, { cause: thrown });
+  const rest = isRepeated(call)
+    ? `try ${tries}, the last error: ${thrown}`
+    : `${thrown}. It was sent once, because it has no idempotency key. It may have taken effect`;
+  return new NoAnswer(`${call.method} ${call.path} got no answer; ${rest}`, { cause: thrown });
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { NoAnswer, Stockhold, StockholdError } from "stockhold";
+import { command, NoAnswer, Stockhold, StockholdError, type Item } from "stockhold";
 import { client, fetchWith, lossy, newItem, problem, SERVER, settle } from "./support.js";
 
 const SOLD = 20;
@@ -20,6 +20,25 @@ test("answers that are lost change nothing twice", async (t) => {
   assert.ok(proxy.lost >= 2 * SOLD, "the proxy loses nothing");
   const item = await client.item(sku);
   assert.deepEqual([item.confirmed_sold, item.held_units], [2 * SOLD, 0]);
+});
+
+test("calls without a key are sent once", async (t) => {
+  const sku = await newItem();
+  const { proxy, client: shop } = await lossy(t);
+  const path = `/v1/inventory/${sku}/adjust`;
+  await assert.rejects(shop.call({ method: "POST", path, body: { delta: 5, reason: "delivery" } }), { name: "NoAnswer", message: /sent once/ });
+  assert.deepEqual([proxy.requests, (await client.item(sku)).total_units], [1, 105]);
+  await shop.item(sku);
+  // With a key it is sent until there is an answer, and takes effect once.
+  assert.equal((await shop.call<Item>(command("POST", path, { delta: 5, reason: "delivery" }))).total_units, 110);
+  assert.equal((await client.item(sku)).total_units, 110);
+  // A read is repeated, whatever its method.
+  const found = await shop.call<{ items: { available: number }[] }>({
+    method: "POST",
+    path: "/v1/availability",
+    body: { items: [{ sku }] },
+  });
+  assert.equal(found.items[0]?.available, 110);
 });
 
 test("a refusal is thrown at once", async () => {

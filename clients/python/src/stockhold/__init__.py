@@ -1,11 +1,11 @@
 """Client for Stockhold: time-bounded holds on stock.
 
 `Stockhold` waits for its answers, `AsyncStockhold` is for asyncio. Every command carries an idempotency key, so that a retry takes
-effect once.
+effect once. What has none is sent once.
 """
 
 from ._async_client import AsyncHold, AsyncStockhold
-from ._calls import Call
+from ._calls import Call, command
 from ._client import Hold, Stockhold
 from ._errors import NoAnswer, StockholdError
 from ._webhooks import InvalidSignature, verify_webhook
@@ -19,5 +19,6 @@ __all__ = [
     "NoAnswer",
     "Stockhold",
     "StockholdError",
+    "command",
     "verify_webhook",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping
 from urllib.parse import quote, urlencode
 
-from ._errors import StockholdError
+from ._errors import NoAnswer, StockholdError
 
 TRIES = 5
 """Tries of one call."""
@@ -20,6 +20,9 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_RETRY_AFTER_SECONDS = 60.0
 """A server that asks for a longer pause than this is not waited for."""
+
+READS = frozenset({"/v1/availability", "/v1/prices/quote"})
+"""Routes that change nothing, though their method is POST."""
 
 Json = dict[str, Any]
 
@@ -32,6 +35,22 @@ class Call:
     path: str
     body: Json | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = False
+    """A repetition changes nothing, though it has no idempotency key."""
+
+    def is_repeated(self) -> bool:
+        """Whether it is sent again when no answer came: only what can't take effect twice. A precondition alone can't tell an
+        earlier success of the same request from another caller's change."""
+        has_key = any(name.lower() == "idempotency-key" for name in self.headers)
+        is_read = self.method in ("GET", "HEAD") or self.path.partition("?")[0] in READS
+        return self.repeatable or has_key or is_read
+
+    def no_answer(self, tries: int, last: Exception) -> str:
+        """The text of the error."""
+        if self.is_repeated():
+            return f"{self.method} {self.path} got no answer in {tries} tries; the last one: {last!r}"
+        once = "It was sent once, because it has no idempotency key. It may have taken effect."
+        return f"{self.method} {self.path} got no answer: {last!r}. {once}"
 
     def content(self) -> bytes | None:
         return None if self.body is None else json.dumps(self.body).encode()
@@ -60,7 +79,9 @@ def of(reservation_id: str, tail: str = "") -> str:
     return f"/v1/reservations/{segment(reservation_id)}{tail}"
 
 
-def command(method: str, path: str, body: Json, key: str | None, version: int | None = None) -> Call:
+def command(
+    method: str, path: str, body: Json | None = None, key: str | None = None, version: int | None = None
+) -> Call:
     """A request that changes something. Without a key it gets a new one, which all its tries have."""
     headers = {"idempotency-key": f'"{key or uuid.uuid4().hex}"'}
     if version is not None:
@@ -95,9 +116,14 @@ def checked(status: int, content: bytes) -> Json:
     raise StockholdError(status, known)
 
 
-def pause_before(tries: int, error: StockholdError | None, retry_after: str | None) -> float | None:
+def is_sold_otherwise(failed: StockholdError | NoAnswer) -> bool:
+    """Whether this refusal of a release says that the units are sold or about to be: the block has seen to it by another call."""
+    return isinstance(failed, StockholdError) and failed.reason in ("reservation_confirmed", "payment_in_progress")
+
+
+def pause_before(call: Call, tries: int, error: StockholdError | None, retry_after: str | None) -> float | None:
     """Seconds before the next try, after so many of them. `None`: there is no next one."""
-    if tries >= TRIES or (error is not None and not error.retryable):
+    if tries >= TRIES or not call.is_repeated() or (error is not None and not error.retryable):
         return None
     if retry_after is not None and retry_after.strip().isdigit():
         asked = float(retry_after)

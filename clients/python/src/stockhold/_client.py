@@ -39,8 +39,8 @@ class Stockhold:
         self._http.close()
 
     def call(self, call: Call) -> Json:
-        """Sends a request, again if it is safe, and returns the value of the answer. For routes without a method of their own:
-        `client.call(Call("GET", "/v1/limits"))`."""
+        """Sends a request and returns the value of the answer; for routes without a method of their own. It is sent again only if it
+        can't take effect twice: a read, or a command with an idempotency key, which `command` gives it."""
         tries = 0
         while True:
             tries += 1
@@ -58,10 +58,9 @@ class Stockhold:
             except StockholdError as refused:
                 error = refused
             except httpx.TransportError as lost:
-                reason = f"{call.method} {call.path} got no answer in {tries} tries; the last one: {lost!r}"
-                if _calls.pause_before(tries, None, None) is None:
-                    raise NoAnswer(reason) from lost
-            pause = _calls.pause_before(tries, error, retry_after)
+                if _calls.pause_before(call, tries, None, None) is None:
+                    raise NoAnswer(call.no_answer(tries, lost)) from lost
+            pause = _calls.pause_before(call, tries, error, retry_after)
             if pause is None:
                 assert error is not None
                 raise error
@@ -70,7 +69,7 @@ class Stockhold:
     def set_stock(self, sku: str, total_units: int | None = None, location: str | None = None, **settings: Any) -> Json:
         """Creates an item or sets its stock and settings. A setting that is `None` is cleared."""
         total = {} if total_units is None else {"total_units": total_units}
-        return self.call(Call("PUT", at(sku, "", location), {**total, **settings}))
+        return self.call(Call("PUT", at(sku, "", location), {**total, **settings}, repeatable=True))
 
     def item(self, sku: str, location: str | None = None) -> Json:
         """An item."""
@@ -115,7 +114,7 @@ class Stockhold:
     def release(self, reservation_id: str, reason: str | None = None) -> None:
         """Gives the units back. A repetition changes nothing."""
         query = "" if reason is None else f"?reason={segment(reason)}"
-        self.call(Call("DELETE", of(reservation_id, query)))
+        self.call(Call("DELETE", of(reservation_id, query), repeatable=True))
 
     def amend(
         self, reservation_id: str, *, version: int | None = None, key: str | None = None, **members: Any
@@ -151,11 +150,11 @@ class Stockhold:
             query = "&".join(
                 [*([] if after is None else [f"after={after}"]), *([] if not types else [f"type={segment(','.join(types))}"])]
             )
-            path = "/v1/events/stream" + (f"?{query}" if query else "")
+            call = Call("GET", "/v1/events/stream" + (f"?{query}" if query else ""))
             retry_after = None
             try:
                 with self._http.stream(
-                    "GET", self._url + path, headers=self._headers, timeout=httpx.Timeout(_calls.TIMEOUT_SECONDS, read=None)
+                    "GET", self._url + call.path, headers=self._headers, timeout=httpx.Timeout(_calls.TIMEOUT_SECONDS, read=None)
                 ) as answer:
                     retry_after = answer.headers.get("retry-after")
                     if answer.status_code != 200:
@@ -168,13 +167,13 @@ class Stockhold:
                         if event is not None:
                             yield event
             except StockholdError as refused:
-                pause = _calls.pause_before(lost + 1, refused, retry_after)
+                pause = _calls.pause_before(call, lost + 1, refused, retry_after)
                 if pause is None:
                     raise
             except httpx.TransportError as error:
-                pause = _calls.pause_before(lost + 1, None, None)
+                pause = _calls.pause_before(call, lost + 1, None, None)
                 if pause is None:
-                    raise NoAnswer(f"GET {path} got no answer") from error
+                    raise NoAnswer(call.no_answer(lost + 1, error)) from error
             else:
                 pause = _calls.FIRST_PAUSE_SECONDS
             lost += 1
@@ -226,7 +225,7 @@ class Hold:
             return
         try:
             self._client.release(self.id)
-        except (StockholdError, NoAnswer):
-            # The hold ends by itself at its deadline. The error of the block matters more.
-            if error is None:
+        except (StockholdError, NoAnswer) as failed:
+            # What was not released ends by itself at its deadline. The error of the block matters more.
+            if error is None and not _calls.is_sold_otherwise(failed):
                 raise

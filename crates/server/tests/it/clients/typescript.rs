@@ -35,7 +35,7 @@ fn it_sells_each_unit_once_through_a_proxy_that_loses_answers() {
     let mut command = node(npm.to_str().unwrap(), &package);
     let output = command.arg("test").env("STOCKHOLD_SERVER", server.url()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("# tests 47\n"), "{}", said(&output));
+    assert!(said(&output).contains("# tests 48\n"), "{}", said(&output));
 }
 
 #[test]
