@@ -44,7 +44,7 @@ class AsyncStockhold:
         while True:
             tries += 1
             error: StockholdError | None = None
-            retry_after = None
+            asked = None
             try:
                 answer = await self._http.request(
                     call.method,
@@ -52,7 +52,7 @@ class AsyncStockhold:
                     content=call.content(),
                     headers={**self._headers, **call.all_headers()},
                 )
-                retry_after = answer.headers.get("retry-after")
+                asked = _calls.asked_pause(answer.headers)
                 return _calls.checked(answer.status_code, answer.content)
             except StockholdError as refused:
                 error = refused
@@ -60,7 +60,7 @@ class AsyncStockhold:
                 reason = f"{call.method} {call.path} got no answer in {tries} tries; the last one: {lost!r}"
                 if _calls.pause_before(tries, None, None) is None:
                     raise NoAnswer(reason) from lost
-            pause = _calls.pause_before(tries, error, retry_after)
+            pause = _calls.pause_before(tries, error, asked)
             if pause is None:
                 assert error is not None
                 raise error
@@ -151,12 +151,12 @@ class AsyncStockhold:
                 [*([] if after is None else [f"after={after}"]), *([] if not types else [f"type={segment(','.join(types))}"])]
             )
             path = "/v1/events/stream" + (f"?{query}" if query else "")
-            retry_after = None
+            asked = None
             try:
                 async with self._http.stream(
                     "GET", self._url + path, headers=self._headers, timeout=httpx.Timeout(_calls.TIMEOUT_SECONDS, read=None)
                 ) as answer:
-                    retry_after = answer.headers.get("retry-after")
+                    asked = _calls.asked_pause(answer.headers)
                     if answer.status_code != 200:
                         _calls.checked(answer.status_code, await answer.aread())
                     reader = EventLines(after)
@@ -167,7 +167,7 @@ class AsyncStockhold:
                         if event is not None:
                             yield event
             except StockholdError as refused:
-                pause = _calls.pause_before(lost + 1, refused, retry_after)
+                pause = _calls.pause_before(lost + 1, refused, asked)
                 if pause is None:
                     raise
             except httpx.TransportError as error:
