@@ -10,7 +10,7 @@ pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), String> {
     check_log_level(level)?;
     let filter = EnvFilter::try_new(level).map_err(|error| format!("log_level {level:?}: {error}"))?;
     standard_error::start_queue().map_err(|error| format!("standard error: {error}"))?;
-    let is_styled = format == LogFormat::Text && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let is_styled = matches!(format, LogFormat::Text) && std::io::IsTerminal::is_terminal(&std::io::stderr());
     // The library would print its own errors past the queue, and panic if that is not possible.
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -388,7 +388,7 @@ struct StopSignals {
 fn signals() -> std::io::Result<(StopSignals, Signal)> {
     for ignored in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
         // The handler stays until the process ends, also without anybody who waits for the signal.
-        signal(ignored)?;
+        drop(signal(ignored)?);
     }
     let stop = StopSignals {
         terminate: signal(SignalKind::terminate())?,

@@ -1,7 +1,7 @@
 //! The headers of pages for people. A page loads nothing, runs its own script only, and stands in no other page, so that nobody can have a
 //! person click on it unawares.
 
-use super::reply::Header;
+use crate::access::Header;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};

@@ -62,7 +62,7 @@ impl Worker {
         // A command that can't take effect asks whether the request is a repeated one.
         let expected_version = if is_full { NEVER } else { ABSENT };
         let change = RecordChange::EndpointCreated;
-        let value = Some(self.stored(&id, &record)?);
+        let value = Some(self.to_stored(&id, &record)?);
         let command = Command::SetRecord(SetRecord { key: record_key(&id), expected_version, value, change });
         match self.run(context, command, used).await? {
             Outcome::Done(_) => Ok(created(&id, &record)),
@@ -283,7 +283,7 @@ impl Worker {
         expected_version: u64,
         change: RecordChange,
     ) -> Result<bool, RequestError> {
-        let value = record.map(|record| self.stored(id, record)).transpose()?;
+        let value = record.map(|record| self.to_stored(id, record)).transpose()?;
         let command = Command::SetRecord(SetRecord { key: record_key(id), expected_version, value, change });
         match self.run(context, command, None).await? {
             Outcome::Done(_) => Ok(true),
@@ -294,7 +294,7 @@ impl Worker {
     }
 
     /// The stored form of an endpoint, with its secrets encrypted if the configuration has a key.
-    fn stored(&self, id: &Label, record: &WebhookRecord) -> Result<RecordValue, RequestError> {
+    fn to_stored(&self, id: &Label, record: &WebhookRecord) -> Result<RecordValue, RequestError> {
         let mut record = record.clone();
         if let Err(error) = record.seal(id, self.customers.keyring()) {
             // An older secret that nobody can read must not keep the endpoint from getting a new one.

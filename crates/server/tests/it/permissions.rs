@@ -71,8 +71,7 @@ fn data_logs_backups_archives_sinks_and_exports_are_their_owners() {
         .env("STOCKHOLD_ARCHIVE__DIR", root.join("var/archive"))
         .env("STOCKHOLD_SINKS__LEDGER__KIND", "file")
         .env("STOCKHOLD_SINKS__LEDGER__PATH", root.join("var/events/ledger"))
-        .env("STOCKHOLD_CUSTOMERS_ENCRYPTION_KEYS", crate::customers::FIRST_KEY)
-        .env("STOCKHOLD_KEY_RETENTION_HOURS", "1");
+        .env("STOCKHOLD_CUSTOMERS_ENCRYPTION_KEYS", crate::customers::FIRST_KEY);
     let mut server = Serving(command.spawn().unwrap());
     let call = |method: &str, path: &str, body: &serde_json::Value| {
         let client = Client::new(&url).unwrap();

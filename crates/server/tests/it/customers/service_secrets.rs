@@ -94,7 +94,7 @@ fn secrets_of_the_service_are_encrypted_at_the_next_start_and_again_with_a_newer
     let application = Application::start(Answer::Status(200));
     let mut server = start(dir.path(), "");
     stock(&server);
-    let request = json!({ "url": application.url, "types": ["reservation.released"] });
+    let request = json!({ "url": application.url, "types": ["reservation.cancelled"] });
     let made = as_root(&server, "POST", "/v1/webhooks", Some(&request));
     assert_eq!(made.status, 201, "{made:?}");
     let webhook = made.body["webhook_id"].as_str().unwrap().to_owned();
@@ -150,7 +150,7 @@ fn with_a_key_from_the_beginning_no_file_ever_has_a_secret_in_clear() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = start(dir.path(), FIRST_KEY);
     stock(&server);
-    let request = json!({ "url": "http://127.0.0.1:9/", "types": ["reservation.released"] });
+    let request = json!({ "url": "http://127.0.0.1:9/", "types": ["reservation.cancelled"] });
     let made = as_root(&server, "POST", "/v1/webhooks", Some(&request));
     let webhook = made.body["webhook_id"].as_str().unwrap().to_owned();
     let secret = made.body["secret"].as_str().unwrap().to_owned();
