@@ -1,7 +1,7 @@
 //! CSV cells that a spreadsheet would take for a formula. A name that a caller of the server has chosen could run one on the machine of
 //! whoever opens the file (<https://owasp.org/www-community/attacks/CSV_Injection>).
 
-/// What stands in front of a cell that is made safe.
+/// The mark before a cell that is made safe.
 const MARK: char = '\'';
 
 /// Whether a spreadsheet may take a cell for a formula, or the mark was part of it before.

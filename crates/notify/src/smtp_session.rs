@@ -154,7 +154,7 @@ pub(crate) async fn send(
     Ok(())
 }
 
-/// The host and the port of an address, in which an IPv6 address stands in brackets.
+/// The host and the port of an address, in which an IPv6 address has brackets.
 fn host_and_port(place: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, rest)) => (address, rest.strip_prefix(':').or(rest.is_empty().then_some(""))?),

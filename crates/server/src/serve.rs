@@ -184,16 +184,7 @@ async fn start_and_run(
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store, &access);
     let issuer_keys = IssuerKeysTask::new(Arc::clone(&access), &config.access.issuers);
-    let reload_files = async {
-        while reload.recv().await.is_some() {
-            tracing::info!("SIGHUP: reading the files of TLS and of webhooks again");
-            if let Some(tls) = &reloaded_tls {
-                tls.reload();
-            }
-            relay.reload_files();
-        }
-        std::future::pending().await
-    };
+    let reload_files = reload_files(&mut reload, reloaded_tls, &relay);
     let ended = tokio::select! {
         ended = run(listeners, http, &mut signals, store) => ended,
         never = key_table.run() => match never {},
@@ -205,6 +196,18 @@ async fn start_and_run(
         task.abort();
     }
     Ok(ended)
+}
+
+/// Reads files again whenever the signal asks for it.
+async fn reload_files(reload: &mut Signal, tls: Option<Arc<Tls>>, relay: &Relay) -> Infallible {
+    while reload.recv().await.is_some() {
+        tracing::info!("SIGHUP: reading the files of TLS and of webhooks again");
+        if let Some(tls) = &tls {
+            tls.reload();
+        }
+        relay.reload_files();
+    }
+    std::future::pending().await
 }
 
 /// Reads the API keys of the store, and refuses to listen where everybody could do everything.

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(resolved(&link).unwrap(), real);
         assert_eq!(resolved(&link.join("../x")).unwrap(), root.path().canonicalize().unwrap().join("a/x"));
         assert!(resolved(&link.join("new/../../x")).is_err());
-        // What is there stays as it is.
+        // Existing files keep their permissions.
         create_if_missing(&file).unwrap();
         create_dir_all(&dir).unwrap();
         assert_eq!((mode(&dir), mode(&file)), (0o701, 0o640));

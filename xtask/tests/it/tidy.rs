@@ -203,7 +203,7 @@ fn files_and_directories_are_made_in_one_place() {
             "store/src/own_files.rs",
             // For tests of crashes alone.
             "store/src/fault.rs",
-            // Opens what is there.
+            // Opens an existing file.
             "embedded/src/log/wal.rs",
             "cli/src/export/target.rs",
             // Manual pages are for everybody.

@@ -217,6 +217,7 @@ impl BrowseCache {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what fails gives it away")]
 fn failed(error: RedisError) -> DeliveryError {
     failure(format!("Redis: {error}"))
 }

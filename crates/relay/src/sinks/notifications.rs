@@ -29,7 +29,7 @@ pub(super) struct NotificationSink {
 }
 
 /// What became of an event.
-struct Told {
+struct NotifyResult {
     id: EventId,
     done: Vec<Channel>,
     result: Result<Notified, NotifyFailure>,
@@ -49,7 +49,7 @@ impl NotificationSink {
                 (Arc::clone(&self.notifier), self.done.remove(&message.id).unwrap_or_default());
             telling.spawn_local(async move {
                 let result = notifier.notify(&event, &mut done).await;
-                (number, Told { id: event.id, done, result })
+                (number, NotifyResult { id: event.id, done, result })
             });
         }
         let mut told = Vec::new();
@@ -73,7 +73,7 @@ impl NotificationSink {
     }
 
     /// Notes what became of an event. Returns why it has to be delivered again.
-    fn note(&mut self, told: &Told, message: Option<&Message>) -> Option<DeliveryError> {
+    fn note(&mut self, told: &NotifyResult, message: Option<&Message>) -> Option<DeliveryError> {
         let Notified { sent, aside } = match &told.result {
             Ok(notified) => notified,
             Err(NotifyFailure { message, action: None }) => return Some(DeliveryError::failed(message)),

@@ -107,7 +107,7 @@ impl Service<Name> for CheckedLookup {
         let (found, allowed, is_https) =
             (self.lookup.look_up(name.as_str().to_owned()), self.allowed.clone(), self.is_https);
         Box::pin(async move {
-            // Whoever creates endpoints must not learn which names exist here, and which of them lead to addresses of the server's network.
+            // A caller who creates endpoints must not learn which names exist here, and which of them lead to addresses of the server's network.
             let unusable = || io::Error::other(UNUSABLE);
             let found = found.await.map_err(|_| unusable())?;
             let are_usable = found.iter().all(|address| may_connect(&allowed, address.ip(), is_https));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_exist_is_told_from_none_that_is_internal() {
+    fn a_name_that_does_not_exist_looks_like_one_that_is_internal() {
         let texts: Vec<_> =
             [&[][..], &["10.0.0.1"], &["169.254.169.254"], &["fd00::1"], &["8.8.8.8", "10.0.0.1"]]
                 .into_iter()

@@ -1,4 +1,4 @@
-//! The headers of pages for people. A page loads nothing, runs its own script only, and stands in no other page, so that nobody can have a
+//! The headers of pages for people. A page loads nothing, runs its own script only, and is shown in no other page, so that nobody can have a
 //! person click on it unawares.
 
 use crate::access::Header;

@@ -110,7 +110,10 @@ fn no_mail_is_lost_while_the_mail_server_is_away_and_the_server_is_killed() {
     mail.set_busy(true);
     let failed =
         wait_for("the sink to retry", || Some(sink(&server)).filter(|sink| sink["state"] == "retrying"));
-    assert!(failed["last_error"]["message"].as_str().unwrap().starts_with("mail: the SMTP server"), "{failed}");
+    assert!(
+        failed["last_error"]["message"].as_str().unwrap().starts_with("mail: the SMTP server"),
+        "{failed}"
+    );
     mail.set_busy(false);
     let told = || -> BTreeSet<String> {
         mail.mails().iter().map(|one| one["to"].as_str().unwrap().to_owned()).collect()

@@ -124,7 +124,10 @@ fn an_application_asks_for_a_longer_pause() {
     // A date counts too, and no pause is longer than a day.
     application.set_answer(Answer::With(503, "Retry-After", "Fri, 01 Jan 2427 00:00:00 GMT"));
     let (path, _) = create(&server, &json!({ "url": application.url, "types": ["stock.adjusted"] }));
-    answer(&call(&server, "POST", "/v1/inventory/lamp/adjust", &json!({ "delta": 1, "reason": "found" })), 200);
+    answer(
+        &call(&server, "POST", "/v1/inventory/lamp/adjust", &json!({ "delta": 1, "reason": "found" })),
+        200,
+    );
     let pending = wait_for("the delivery", || deliveries(&server, &path, "pending").pop());
     let time = |name: &str| pending[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     let pause = time("next_attempt_at").as_second() - time("created_at").as_second();

@@ -74,7 +74,7 @@ fn addresses_that_only_the_server_reaches_are_refused() {
     assert_eq!(test["delivered"], false);
     let unusable = "the host has no address that may be used";
     assert_eq!(test["error"], unusable);
-    // A name that does not exist is told from it by nothing.
+    // For a name that does not exist the text is the same.
     let (path, _) = create(&server, &json!({ "url": "https://nowhere.invalid/hook" }));
     let test = answer(&call(&server, "POST", &format!("{path}/test"), &Value::Null), 202);
     assert_eq!(test["error"], unusable);
