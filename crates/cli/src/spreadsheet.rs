@@ -1,5 +1,5 @@
 //! CSV cells that a spreadsheet would take for a formula. A name that a caller of the server has chosen could run one on the machine of
-//! whoever opens the file (<https://owasp.org/www-community/attacks/CSV_Injection>).
+//! the person who opens the file (<https://owasp.org/www-community/attacks/CSV_Injection>).
 
 /// The mark before a cell that is made safe.
 const MARK: char = '\'';

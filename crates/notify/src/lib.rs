@@ -24,5 +24,5 @@ pub use kind::NotificationKind;
 pub use notifier::{Channel, Notified, Notifier, NotifierOptions, NotifyFailure, PutAside};
 pub use push::PushOptions;
 pub use sample::sample;
-pub use smtp::SmtpOptions;
+pub use smtp_session::SmtpOptions;
 pub use templates::{FALLBACK_LOCALE, RenderedText, Templates};

@@ -3,7 +3,8 @@
 use crate::kind::NotificationKind;
 use crate::push::{PushOptions, PushSender};
 use crate::sample::data;
-use crate::smtp::{SmtpOptions, SmtpSender};
+use crate::smtp::SmtpSender;
+use crate::smtp_session::SmtpOptions;
 use crate::templates::Templates;
 use crate::verdict::Verdict;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,6 +1,6 @@
 //! Mail, over SMTP.
 
-use crate::smtp_session::{MailServer, SessionError, Step, send};
+use crate::smtp_session::{MailServer, SessionError, SmtpOptions, Step, send};
 use crate::templates::RenderedText;
 use crate::verdict::Verdict;
 use lettre::Address;
@@ -23,17 +23,6 @@ const ACT_ON_CONNECTION: &str = "correct [notifications.smtp] (url, ehlo_name), 
 const ACT_ON_LOGIN: &str = "correct the user and the password of notifications.smtp.url";
 const ACT_ON_SENDER: &str =
     "correct notifications.smtp.from, or have the operator of the mail server allow this sender";
-
-/// How mail is sent.
-#[derive(Clone)]
-pub struct SmtpOptions {
-    /// `smtp://` or `smtps://`, with user and password, host and port. `?tls=required` and `?tls=opportunistic` have `smtp` use STARTTLS.
-    pub url: String,
-    /// Who the mail comes from: an address, with or without a name.
-    pub from: String,
-    /// The name that this server greets the mail server with; that of the host when absent.
-    pub ehlo_name: Option<String>,
-}
 
 /// Sends mail.
 pub(crate) struct SmtpSender {

@@ -1,6 +1,5 @@
 //! A conversation with a mail server, step by step: what a refusal means depends on the step.
 
-use crate::smtp::SmtpOptions;
 use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
@@ -14,6 +13,17 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Ports of plain SMTP, of submission, and of submission over TLS.
 const PORTS: (u16, u16, u16) = (25, 587, 465);
+
+/// How mail is sent.
+#[derive(Clone)]
+pub struct SmtpOptions {
+    /// `smtp://` or `smtps://`, with user and password, host and port. `?tls=required` and `?tls=opportunistic` have `smtp` use STARTTLS.
+    pub url: String,
+    /// Who the mail comes from: an address, with or without a name.
+    pub from: String,
+    /// The name that this server greets the mail server with; that of the host when absent.
+    pub ehlo_name: Option<String>,
+}
 
 /// A step of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
