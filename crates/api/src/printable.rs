@@ -33,6 +33,12 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         if is_escaped(c) {
+            if let Some(short) =
+                [('\n', "\\n"), ('\r', "\\r"), ('\t', "\\t")].iter().find(|short| short.0 == c)
+            {
+                shown.push_str(short.1);
+                continue;
+            }
             for unit in c.encode_utf16(&mut [0; 2]) {
                 // Writing to a text does not fail.
                 let _ = write!(shown, "\\u{unit:04x}");
@@ -77,8 +83,8 @@ mod tests {
         let text = "a\u{1b}[2J\u{9b}31m\u{202e}b\u{200b}\u{feff}\u{7f}é 茶";
         assert_eq!(escaped(text), "a\\u001b[2J\\u009b31m\\u202eb\\u200b\\ufeff\\u007fé 茶");
         assert_eq!(quote(text), "a [2J 31mb é 茶");
-        assert_eq!(escaped("a\u{e0041}\nb"), "a\\udb40\\udc41\\u000ab");
-        assert_eq!(escaped_lines("a\tb\r\nc"), "a\tb\\u000d\nc");
+        assert_eq!(escaped("a\u{e0041}\nb"), "a\\udb40\\udc41\\nb");
+        assert_eq!(escaped_lines("a\tb\r\nc"), "a\tb\\r\nc");
         assert!(matches!(escaped("é 茶"), Cow::Borrowed(_)));
         assert_eq!(quote(" 550\r\n\t no\u{2028}\n "), "550 no");
     }
