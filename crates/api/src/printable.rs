@@ -32,19 +32,17 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if is_escaped(c) {
-            if let Some(short) =
-                [('\n', "\\n"), ('\r', "\\r"), ('\t', "\\t")].iter().find(|short| short.0 == c)
-            {
-                shown.push_str(short.1);
-                continue;
+        match c {
+            c if !is_escaped(c) => shown.push(c),
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // Writing to a text does not fail.
+                    let _ = write!(shown, "\\u{unit:04x}");
+                }
             }
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a text does not fail.
-                let _ = write!(shown, "\\u{unit:04x}");
-            }
-        } else {
-            shown.push(c);
         }
     }
     Cow::Owned(shown)
