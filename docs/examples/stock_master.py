@@ -46,7 +46,7 @@ def book_batch(books, batch):
         lines = json.dumps(batch["lines"], sort_keys=True)
         known = books.execute("SELECT lines FROM batches WHERE batch_id = ?", (batch["batch_id"],)).fetchone()
         if known:
-            return (200, {}) if known[0] == lines else (409, {"error": "this batch had other lines before"})
+            return (200, {"batch_id": batch["batch_id"]}) if known[0] == lines else (409, {"error": "this batch had other lines before"})
         for line in batch["lines"]:
             changed = books.execute(
                 "UPDATE stock SET quantity = quantity - ? WHERE location = ? AND sku = ?",
@@ -59,7 +59,7 @@ def book_batch(books, batch):
                 now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
                 books.execute(f"INSERT OR IGNORE INTO orders VALUES (?, {now})", (order_id,))
         books.execute("INSERT INTO batches (batch_id, lines) VALUES (?, ?)", (batch["batch_id"], lines))
-        return 200, {}
+        return 200, {"batch_id": batch["batch_id"]}
     finally:
         if books.in_transaction:
             books.execute("COMMIT")

@@ -94,8 +94,7 @@ NOT_IN_A_SCHEMA = [
     (r"/url", r"(must (be an address|begin with https|have no user name|name a host)|is \d+ bytes long|can't be used: ).*"),
     (r"/until", r"must be left out beside to_position"),
     (r"/from_position", r"must be [\d,]+ to [\d,]+: the events that the store has and the endpoint has got"),
-    # Where the archive is, and how long keys are kept, is known to the server.
-    (r"/to", r"must be .*, the directory of the configuration"),
+    # How long keys are kept is known to the server.
     (r"/older_than_hours", r"what is younger than \d+ h can't be archived: .*"),
     # Which stock masters there are is known to the configuration, and which batch one refuses to the store.
     (r"/stock_master", r"is (no stock master|in the configuration of this server).*"),

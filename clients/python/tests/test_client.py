@@ -16,7 +16,7 @@ import uuid
 
 from proxy import LossyProxy
 from stockhold import AsyncStockhold, Call, InvalidSignature, NoAnswer, Stockhold, StockholdError, command, verify_webhook
-from stockhold._calls import EventLines
+from stockhold._calls import EventLines, asked_pause
 
 SERVER = os.environ["STOCKHOLD_SERVER"]
 SOLD = 20
@@ -187,6 +187,21 @@ class BothClients(unittest.TestCase):
         self.assertEqual(methods(Stockhold), methods(AsyncStockhold))
 
 
+class RetryAfter(unittest.TestCase):
+    def test_both_forms(self) -> None:
+        date = "Fri, 20 Nov 2026 12:00:00 GMT"
+        for headers, expected in (
+            ({"retry-after": "7"}, 7.0),
+            ({"retry-after": "Fri, 20 Nov 2026 12:00:30 GMT", "date": date}, 30.0),
+            ({"retry-after": "Fri, 20 Nov 2026 11:00:00 GMT", "date": date}, 0.0),
+            ({"retry-after": "Fri, 20 Nov 2020 12:00:00 GMT"}, 0.0),
+            ({"retry-after": "soon"}, None),
+            ({"retry-after": "٣"}, None),
+            ({}, None),
+        ):
+            self.assertEqual(asked_pause(headers), expected, headers)
+
+
 class Webhooks(unittest.TestCase):
     def test_signatures(self) -> None:
         key, body = b"0123456789abcdef01234567", b'{"type":"stockhold.reservation.confirmed"}'
@@ -200,6 +215,7 @@ class Webhooks(unittest.TestCase):
             (secret, {**headers, "Webhook-Timestamp": "x"}, body, 1_200),
             ("whsec_" + base64.b64encode(b"other").decode(), headers, body, 1_200),
             (secret, {}, body, 1_200),
+            (secret, {**headers, "Webhook-Signature": "v1,Ä v1,\udcff"}, body, 1_200),
         ):
             with self.assertRaises(InvalidSignature):
                 verify_webhook(*wrong)

@@ -1087,7 +1087,7 @@ export interface paths {
         put?: never;
         /**
          * Wrap the keys of customers with the first configured key
-         * @description After a new key was put in front of `customers.encryption_keys`: wraps the keys of a page of customers with it. Repeat it with `starting_after` until `has_more` is false. Then no customer needs the other keys any more. It may be repeated, and may end at any point.
+         * @description After a new key was put in front of `customers.encryption_keys`: wraps the keys of a page of customers with it. Repeat it with `starting_after` until `has_more` is false. The first page also encrypts the secrets of webhooks and the signing key of hold tokens with it. Then nothing needs the other keys any more. It may be repeated, and may end at any point.
          *
          *     Scope: `customers:write`.
          */
@@ -4800,7 +4800,7 @@ export interface components {
             customers: number;
             /**
              * Format: int64
-             * @description Those of them whose key was wrapped by another key before.
+             * @description Those of them whose key was wrapped by another key before, and on the first page the records of webhooks and signing keys that were.
              */
             rewrapped: number;
             /** @description Those of them that can't be read: the key is not configured, or the data is damaged. Configure the key, or erase the customer. */
@@ -4888,6 +4888,11 @@ export interface components {
              */
             kind: "json" | "magento";
             /**
+             * @description `running`; `retrying`: the last attempt failed, and the next one may succeed; `blocked`: nothing goes on before somebody does what `last_error.action` says; `standby`: no instance serves it.
+             * @enum {string}
+             */
+            state: "running" | "retrying" | "blocked" | "standby";
+            /**
              * Format: int64
              * @description The last event whose sales it was told of.
              */
@@ -4925,8 +4930,15 @@ export interface components {
              * @description When it failed.
              */
             at: string;
-            /** @description What happened. */
+            /** @description What the other system said, at most 256 printable characters, or what happened. */
             message: string;
+            /**
+             * Format: date-time
+             * @description When the next attempt is due.
+             */
+            next_attempt_at?: string;
+            /** @description Who has to do what before it goes on. Absent: it may go on by itself. */
+            action?: string;
         };
         /** @description What a comparison has found. */
         ReconciliationReport: {
@@ -5086,7 +5098,7 @@ export interface components {
              */
             kind: "file" | "nats" | "rabbitmq" | "kafka" | "clickhouse" | "redis" | "notifications";
             /**
-             * @description `running`; `retrying`: the last delivery failed; `blocked`: it refuses an event for good; `standby`: no instance serves it.
+             * @description `running`; `retrying`: the last attempt failed, and the next one may succeed; `blocked`: nothing goes on before somebody does what `last_error.action` says; `standby`: no instance serves it.
              * @enum {string}
              */
             state: "running" | "retrying" | "blocked" | "standby";
@@ -5103,6 +5115,11 @@ export interface components {
             /** @description The age of the oldest event that it has not got, in seconds; 0 if it has all. */
             lag_seconds: number;
             last_error?: components["schemas"]["SinkError"];
+            /**
+             * Format: int64
+             * @description Events of which a part could not be delivered while others could: a mail whose server does not take it for its recipient. They are tried again, and given up after five days. Absent: none.
+             */
+            put_aside?: number;
             /** @description The instance that serves it. */
             instance?: string;
         };
@@ -5113,8 +5130,15 @@ export interface components {
              * @description When the last attempt failed.
              */
             at: string;
-            /** @description What the other system said. */
+            /** @description What the other system said, at most 256 printable characters, or what happened. */
             message: string;
+            /**
+             * Format: date-time
+             * @description When the next attempt is due.
+             */
+            next_attempt_at?: string;
+            /** @description Who has to do what before it goes on. Absent: it may go on by itself. */
+            action?: string;
             /**
              * Format: uuid
              * @description The event that it does not take.
@@ -5307,7 +5331,7 @@ export interface components {
              * @description The status of the answer, if there was one.
              */
             response_status?: number;
-            /** @description What was wrong, if there was no answer. */
+            /** @description What stands behind the status of the last answer, or what was wrong if there was none. */
             error?: string;
         };
         /** @description How long older secrets sign. */
@@ -5357,7 +5381,7 @@ export interface components {
              * @description The status of the answer, if there was one.
              */
             response_status?: number;
-            /** @description What was wrong with the last attempt, if there was no answer. */
+            /** @description What stands behind the status of the last answer, or what was wrong if there was none. */
             error?: string;
             /**
              * Format: date-time
@@ -5432,7 +5456,7 @@ export interface components {
              * @description The age of what is archived. It can't be less than the time that idempotency keys are kept.
              */
             older_than_hours: number;
-            /** @description The directory of the archive on the server, an absolute path. Default: `dir` of `[archive]` in the configuration. If that is set, no other directory is taken. */
+            /** @description The directory of the archive on the server, an absolute path: `dir` of `[archive]` in the configuration, or a directory below it. Every other one is refused with 403. Default: that of the configuration. */
             to?: string;
             /** @description Whether the events leave the store. Default: `false`. */
             drop?: boolean;

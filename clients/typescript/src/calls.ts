@@ -73,13 +73,18 @@ export function isRepeated(call: Call): boolean {
   return hasKey || (call.repeatable ?? (["GET", "HEAD"].includes(call.method) || READS.has(call.path.replace(/\?.*/, ""))));
 }
 
+/** The milliseconds that `Retry-After` asks for, in either form of RFC 9110 10.2.3: a number of seconds, or a date. */
+function askedPause(text: string): number | undefined {
+  if (/^\d+$/.test(text)) return Number(text) * 1_000;
+  const until = Date.parse(text);
+  return Number.isNaN(until) ? undefined : Math.max(until - Date.now(), 0);
+}
+
 /** Milliseconds before the next try, after so many of them. `undefined`: there is no next one. */
 export function pauseBefore(call: Call, tries: number, error: StockholdError | NoAnswer, retryAfter: string | null): number | undefined {
   if (tries >= TRIES || !isRepeated(call) || !error.retryable) return undefined;
-  if (retryAfter !== null && /^\d+$/.test(retryAfter.trim())) {
-    const asked = Number(retryAfter) * 1_000;
-    return asked <= LONGEST_RETRY_AFTER_MS ? asked : undefined;
-  }
+  const asked = retryAfter === null ? undefined : askedPause(retryAfter.trim());
+  if (asked !== undefined) return asked <= LONGEST_RETRY_AFTER_MS ? asked : undefined;
   const pause = Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), LONGEST_PAUSE_MS);
   return pause * (0.5 + Math.random());
 }

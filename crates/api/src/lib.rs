@@ -8,10 +8,12 @@
 
 pub mod cursor;
 pub mod decode;
+pub mod delivery_state;
 pub mod encode;
 mod event_type;
 mod inventory_event;
 pub mod openapi;
+pub mod printable;
 pub mod problem;
 pub mod profiles;
 pub mod routes;

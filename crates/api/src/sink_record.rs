@@ -1,46 +1,15 @@
 //! What is stored of an event sink: how far it has come, which instance serves it, and its last failure. The relay writes it, and
 //! the routes of sinks read it, so every instance shows the same.
 
+use crate::delivery_state::{DeliveryFailure, DeliveryState};
 use serde::{Deserialize, Serialize};
-use stockhold_domain::Instant;
-
-/// Longest message of an error that is stored, in bytes.
-const MESSAGE_BYTES: usize = 500;
-
-/// The state of a sink.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SinkState {
-    /// Events are delivered.
-    Running,
-    /// The last delivery failed, and is tried again.
-    Retrying,
-    /// The sink refuses an event for good, and nothing behind it is sent.
-    Blocked,
-    /// No instance serves it.
-    #[default]
-    Standby,
-}
-
-impl SinkState {
-    /// The name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Retrying => "retrying",
-            Self::Blocked => "blocked",
-            Self::Standby => "standby",
-        }
-    }
-}
 
 /// A failed delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkFailure {
-    /// When the last attempt failed, in microseconds since 1970.
-    pub at: i64,
-    /// What the sink said.
-    pub message: String,
+    /// When, what and what next.
+    #[serde(flatten)]
+    pub failure: DeliveryFailure,
     /// The id of the event that could not be delivered.
     pub event_id: String,
     /// Its position.
@@ -49,28 +18,17 @@ pub struct SinkFailure {
     pub attempts: u32,
 }
 
-impl SinkFailure {
-    /// When the last attempt failed.
-    pub fn time(&self) -> Instant {
-        Instant::from_micros(self.at)
-    }
-
-    /// A message without control characters and of bounded length.
-    pub fn message(text: &str) -> String {
-        bounded_text(text, MESSAGE_BYTES)
-    }
-}
-
-/// A text without control characters, of at most so many bytes.
-pub(crate) fn bounded_text(text: &str, most: usize) -> String {
-    let mut bounded = String::new();
-    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
-        if bounded.len() + c.len_utf8() > most {
-            break;
-        }
-        bounded.push(c);
-    }
-    bounded
+/// An event that was put aside: a part of it could not be delivered, and others behind it were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsideEvent {
+    /// Its id.
+    pub event_id: String,
+    /// Its position.
+    pub position: u64,
+    /// The part that is missing, such as `mail`.
+    pub part: String,
+    /// When it was put aside, in microseconds since 1970.
+    pub at: i64,
 }
 
 /// An event that a sink skips. The id tells an event of the feed from those that are derived from it.
@@ -89,9 +47,6 @@ pub struct SinkRecord {
     pub kind: String,
     /// The newest event that was delivered, or left out by the filter, with all before it.
     pub position: u64,
-    /// Its state at the holder.
-    #[serde(default)]
-    pub state: SinkState,
     /// The instance that serves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
@@ -107,6 +62,9 @@ pub struct SinkRecord {
     /// Events behind `position` that the sink skips, the newest request last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedEvent>,
+    /// Events up to `position` of which a part is still to be delivered, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aside: Vec<AsideEvent>,
 }
 
 /// The bytes of a record can't be read.
@@ -122,6 +80,19 @@ impl std::fmt::Display for SinkRecordError {
 impl std::error::Error for SinkRecordError {}
 
 impl SinkRecord {
+    /// Most events that are put aside. With more, the sink is blocked.
+    pub const ASIDE: usize = 200;
+
+    /// Its state.
+    pub fn state(&self) -> DeliveryState {
+        DeliveryState::of(self.holder.as_deref(), self.last_error.as_ref().map(|error| &error.failure))
+    }
+
+    /// The position up to which it needs no event any more.
+    pub fn needed_after(&self) -> u64 {
+        self.aside.first().map_or(self.position, |aside| self.position.min(aside.position - 1))
+    }
+
     /// The bytes to store.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
@@ -164,11 +135,11 @@ mod tests {
         let record = SinkRecord {
             kind: "file".to_owned(),
             position: 7,
-            state: SinkState::Blocked,
             holder: Some("a".to_owned()),
             last_error: Some(SinkFailure {
-                at: 1_795_000_000_000_000,
-                message: SinkFailure::message("too\nlarge"),
+                failure: DeliveryFailure::new(1_795_000_000_000_000, "too large")
+                    .with_action(Some("make it smaller"))
+                    .with_next_attempt(1_795_000_001_000_000),
                 event_id: "e".to_owned(),
                 position: 8,
                 attempts: 3,
@@ -176,17 +147,25 @@ mod tests {
             replays: 2,
             replay_through: 9,
             skipped: vec![SkippedEvent { event_id: "e".to_owned(), position: 8 }],
+            aside: vec![AsideEvent { event_id: "d".to_owned(), position: 5, part: "mail".to_owned(), at: 1 }],
         };
         assert_eq!(SinkRecord::from_bytes(&record.to_bytes()).unwrap(), record);
-        assert_eq!(record.last_error.unwrap().message, "too large");
+        assert_eq!((record.state(), record.needed_after()), (DeliveryState::Blocked, 4));
         let oldest = SinkRecord::from_bytes(br#"{"kind":"file","position":3}"#).unwrap();
-        assert_eq!((oldest.position, oldest.state, oldest.holder), (3, SinkState::Standby, None));
+        assert_eq!((oldest.position, oldest.state(), oldest.needed_after()), (3, DeliveryState::Standby, 3));
         assert!(SinkRecord::from_bytes(b"{}").is_err());
     }
 
     #[test]
-    fn a_message_is_cut_between_characters() {
-        let cut = SinkFailure::message(&"é".repeat(400));
-        assert_eq!(cut.len(), 500);
+    fn the_fullest_record_fits() {
+        let id = "01a212ce-ea56-7d81-82da-d02f932e6add";
+        let aside = AsideEvent {
+            event_id: id.to_owned(),
+            position: u64::MAX >> 11,
+            part: "push".to_owned(),
+            at: 1_795_627_174_558_536,
+        };
+        let record = SinkRecord { aside: vec![aside; SinkRecord::ASIDE], ..SinkRecord::default() };
+        assert!(record.to_bytes().len() < stockhold_domain::limits::RECORD_BYTES / 2);
     }
 }

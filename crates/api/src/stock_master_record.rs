@@ -1,12 +1,11 @@
 //! What is stored of a stock master: how far it knows the sales, which instance serves it, and what the last comparison found. The relay
 //! writes it, and the routes of the reconciliation read it, so every instance shows the same.
 
-use crate::sink_record::bounded_text;
+use crate::delivery_state::{DeliveryFailure, DeliveryState};
+use crate::printable::quote;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Longest message of an error that is stored, in bytes.
-const MESSAGE_BYTES: usize = 500;
 /// Most bytes of findings in a report, so that a record has room for them.
 const FINDINGS_BYTES: usize = 40_000;
 
@@ -43,22 +42,6 @@ pub struct DecrementBatch {
     pub refused: Option<String>,
 }
 
-/// A failed call to a stock master.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StockMasterFailure {
-    /// When it failed, in microseconds since 1970.
-    pub at: i64,
-    /// What happened.
-    pub message: String,
-}
-
-impl StockMasterFailure {
-    /// A failure with a message of bounded length.
-    pub fn new(at: i64, message: &str) -> Self {
-        Self { at, message: bounded_text(message, MESSAGE_BYTES) }
-    }
-}
-
 /// A reconciliation that a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReconciliationRequest {
@@ -66,6 +49,20 @@ pub struct ReconciliationRequest {
     pub id: String,
     /// Whether nothing is changed.
     pub dry_run: bool,
+}
+
+/// What fails of the work with a stock master. One part may fail while others succeed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StockMasterFailures {
+    /// Sending it sales.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decrements: Option<DeliveryFailure>,
+    /// Reading its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<DeliveryFailure>,
+    /// Reading its orders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orders: Option<DeliveryFailure>,
 }
 
 /// What is stored of a stock master.
@@ -91,9 +88,9 @@ pub struct StockMasterRecord {
     /// The instance that serves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// The last failure, until a call succeeds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<StockMasterFailure>,
+    /// What fails, until it succeeds.
+    #[serde(default)]
+    pub failures: StockMasterFailures,
     /// What a caller asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ReconciliationRequest>,
@@ -268,7 +265,7 @@ impl ReconciliationReport {
 
     /// Notes that a part could not be compared. The first reason is kept.
     pub fn note_incomplete(&mut self, why: &str) {
-        self.incomplete.get_or_insert_with(|| bounded_text(why, MESSAGE_BYTES));
+        self.incomplete.get_or_insert_with(|| quote(why));
     }
 }
 
@@ -296,6 +293,18 @@ impl std::fmt::Display for StockMasterRecordError {
 impl std::error::Error for StockMasterRecordError {}
 
 impl StockMasterRecord {
+    /// Its state.
+    pub fn state(&self) -> DeliveryState {
+        DeliveryState::of(self.holder.as_deref(), self.last_error())
+    }
+
+    /// The failure that matters most: one that waits for somebody, and else the newest.
+    pub fn last_error(&self) -> Option<&DeliveryFailure> {
+        let StockMasterFailures { decrements, figures, orders } = &self.failures;
+        let all = [decrements, figures, orders].into_iter().flatten();
+        all.max_by_key(|failure| (failure.action.is_some(), failure.at))
+    }
+
     /// The bytes to store.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
@@ -344,12 +353,20 @@ mod tests {
                 refused: Some("no such SKU".to_owned()),
             }),
             holder: Some("a".to_owned()),
-            last_error: Some(StockMasterFailure::new(1, "no\nanswer")),
+            failures: StockMasterFailures {
+                decrements: Some(DeliveryFailure::new(2, "no\nanswer")),
+                figures: Some(DeliveryFailure::new(1, "HTTP 401").with_action(Some("correct the token"))),
+                orders: None,
+            },
             request: Some(ReconciliationRequest { id: "r".to_owned(), dry_run: true }),
             ..StockMasterRecord::default()
         };
         assert_eq!(StockMasterRecord::from_bytes(&record.to_bytes()).unwrap(), record);
-        assert_eq!(record.last_error.unwrap().message, "no answer");
+        assert_eq!(
+            (record.state(), &*record.last_error().unwrap().message),
+            (DeliveryState::Blocked, "HTTP 401")
+        );
+        assert_eq!(record.failures.decrements.unwrap().message, "no answer");
         assert!(StockMasterRecord::from_bytes(b"{}").is_err());
     }
 

@@ -4,15 +4,17 @@
 //! There is no row for each event. An endpoint is a position and the exceptions to it: deliveries up to the position that wait for
 //! their next attempt, and those that were given up.
 
+use crate::printable::quote_of;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use stockhold_domain::Instant;
+use stockhold_customers::{Keyring, SealError, SecretKind};
+use stockhold_domain::{Instant, Label};
 use stockhold_service::WebhookSecret;
 
 /// Most endpoints.
 pub const WEBHOOKS: usize = 100;
-/// Longest text of a failure that is stored, in bytes.
-const ERROR_BYTES: usize = 60;
+/// Most characters of a failure that are stored.
+const ERROR_CHARS: usize = 60;
 
 /// Whether an endpoint gets events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,29 +37,75 @@ impl WebhookStatus {
     }
 }
 
-/// A secret of an endpoint, and when it ends. Its `Debug` does not show the secret.
+/// A secret of an endpoint, as it is stored. Its `Debug` does not show the secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredSecret {
+    /// In clear.
+    Clear(WebhookSecret),
+    /// Encrypted with a key of the configuration.
+    Sealed(String),
+}
+
+impl StoredSecret {
+    /// The secret of an endpoint with this id.
+    pub fn open(&self, id: &Label, keyring: &Keyring) -> Result<WebhookSecret, SealError> {
+        match self {
+            Self::Clear(secret) => Ok(secret.clone()),
+            Self::Sealed(text) => {
+                let bytes = keyring.unseal(SecretKind::WebhookSecret, id, text)?;
+                let text = str::from_utf8(&bytes).map_err(|_| SealError::Damaged)?;
+                WebhookSecret::parse(text).map_err(|_| SealError::Damaged)
+            }
+        }
+    }
+
+    /// Encrypts it with the first key, if there is one and it is not. Returns whether it is another text now.
+    fn seal(&mut self, id: &Label, keyring: &Keyring) -> Result<bool, SealError> {
+        if matches!(&*self, Self::Sealed(text) if keyring.is_newest(text)) {
+            return Ok(false);
+        }
+        let secret = self.open(id, keyring)?;
+        match keyring.seal(SecretKind::WebhookSecret, id, secret.reveal().as_bytes())? {
+            Some(sealed) => {
+                *self = Self::Sealed(sealed);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+/// A secret of an endpoint, and when it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointSecret {
     /// The secret.
     #[serde(with = "secret_text")]
-    pub secret: WebhookSecret,
+    pub secret: StoredSecret,
     /// The last moment at which it signs, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<i64>,
 }
 
 mod secret_text {
+    use super::StoredSecret;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
+    use stockhold_customers::is_sealed;
     use stockhold_service::WebhookSecret;
 
-    pub(super) fn serialize<S: Serializer>(secret: &WebhookSecret, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&secret.reveal())
+    pub(super) fn serialize<S: Serializer>(secret: &StoredSecret, to: S) -> Result<S::Ok, S::Error> {
+        match secret {
+            StoredSecret::Clear(secret) => to.serialize_str(&secret.reveal()),
+            StoredSecret::Sealed(text) => to.serialize_str(text),
+        }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<WebhookSecret, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<StoredSecret, D::Error> {
         let text = String::deserialize(from)?;
-        WebhookSecret::parse(&text).map_err(D::Error::custom)
+        if is_sealed(&text) {
+            return Ok(StoredSecret::Sealed(text));
+        }
+        WebhookSecret::parse(&text).map(StoredSecret::Clear).map_err(D::Error::custom)
     }
 }
 
@@ -104,10 +152,24 @@ impl WebhookRecord {
         serde_json::from_slice(bytes).map_err(WebhookRecordError)
     }
 
-    /// The secrets that sign at an instant.
-    pub fn secrets_at(&self, now: Instant) -> impl Iterator<Item = &WebhookSecret> {
-        let valid = move |secret: &&EndpointSecret| secret.ends_at.is_none_or(|end| now.micros() <= end);
-        self.secrets.iter().filter(valid).map(|secret| &secret.secret)
+    /// The secrets of the endpoint with this id that sign at an instant.
+    pub fn secrets_at(
+        &self,
+        id: &Label,
+        now: Instant,
+        keyring: &Keyring,
+    ) -> Result<Vec<WebhookSecret>, SealError> {
+        let valid = |secret: &&EndpointSecret| secret.ends_at.is_none_or(|end| now.micros() <= end);
+        self.secrets.iter().filter(valid).map(|secret| secret.secret.open(id, keyring)).collect()
+    }
+
+    /// Encrypts the secrets of the endpoint with this id by the first key, if there is one. Returns whether the record has changed.
+    pub fn seal(&mut self, id: &Label, keyring: &Keyring) -> Result<bool, SealError> {
+        let mut has_changed = false;
+        for secret in &mut self.secrets {
+            has_changed |= secret.secret.seal(id, keyring)?;
+        }
+        Ok(has_changed)
     }
 
     /// Signs with a new secret. The older ones end at an instant at the latest.
@@ -118,7 +180,7 @@ impl WebhookRecord {
             older.ends_at = Some(end);
         }
         self.secrets.retain(|older| older.ends_at.is_none_or(|end| end > now.micros()));
-        self.secrets.insert(0, EndpointSecret { secret, ends_at: None });
+        self.secrets.insert(0, EndpointSecret { secret: StoredSecret::Clear(secret), ends_at: None });
         self.updated_at = now.micros();
     }
 }
@@ -144,15 +206,15 @@ pub struct FailedDelivery {
     /// The status of the last answer, if there was one.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What was wrong, if there was no answer.
+    /// What stands behind the status, or what was wrong if there was no answer.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl FailedDelivery {
-    /// A text of a failure without control characters and of bounded length.
+    /// A text of a failure, printable and of bounded length.
     pub fn error_text(text: &str) -> String {
-        crate::sink_record::bounded_text(text, ERROR_BYTES)
+        quote_of(text, ERROR_CHARS)
     }
 }
 
@@ -165,6 +227,45 @@ pub struct ReplayProgress {
     pub through: u64,
 }
 
+/// Attempts that have failed one after the other, and the time in which they did. Time in which no server delivered, or nothing was to be
+/// delivered, says nothing about the endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// The attempts.
+    pub attempts: u32,
+    /// The time between them, in microseconds, without pauses in which there was no attempt to be made.
+    pub micros: i64,
+    /// When the last one failed, in microseconds since 1970.
+    pub last_at: i64,
+}
+
+impl Failing {
+    /// After so many days an endpoint is disabled.
+    pub const DAYS: i64 = 5;
+    /// Fewest failed attempts before that.
+    pub const ATTEMPTS: u32 = 10;
+    /// A longer pause than this is none between two attempts of one delivery, in microseconds: 30 hours.
+    pub const LONGEST_PAUSE_MICROS: i64 = 30 * 3_600 * 1_000_000;
+    const MICROS: i64 = Self::DAYS * 86_400 * 1_000_000;
+
+    /// Notes an attempt that failed now, of a server that has delivered since an instant.
+    pub fn note(&mut self, now: i64, serving_since: i64) {
+        if self.attempts > 0 {
+            let pause = now.saturating_sub(self.last_at.max(serving_since)).max(0);
+            if pause <= Self::LONGEST_PAUSE_MICROS {
+                self.micros = self.micros.saturating_add(pause);
+            }
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        self.last_at = now;
+    }
+
+    /// Whether the endpoint is given up.
+    pub fn is_for_good(&self) -> bool {
+        self.attempts >= Self::ATTEMPTS && self.micros >= Self::MICROS
+    }
+}
+
 /// How far the deliveries of an endpoint have come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookProgress {
@@ -175,9 +276,9 @@ pub struct WebhookProgress {
     /// The instance that delivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// When the first delivery failed after the last one that succeeded, in microseconds since 1970.
+    /// How long every attempt has failed since the last one that succeeded. `None`: the last one succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failing_since: Option<i64>,
+    pub failing: Option<Failing>,
     /// Deliveries that are tried again.
     #[serde(default)]
     pub pending: Vec<FailedDelivery>,
@@ -270,7 +371,10 @@ mod tests {
             rate_limit: Some(10),
             status: WebhookStatus::Enabled,
             disabled_reason: None,
-            secrets: vec![EndpointSecret { secret: WebhookSecret::generate().unwrap(), ends_at: None }],
+            secrets: vec![EndpointSecret {
+                secret: StoredSecret::Clear(WebhookSecret::generate().unwrap()),
+                ends_at: None,
+            }],
             created_at: 1,
             updated_at: 1,
             enabled_after: 7,
@@ -280,7 +384,8 @@ mod tests {
     #[test]
     fn settings_are_read_as_they_were_written_and_show_no_secret() {
         let record = record();
-        let secret = record.secrets[0].secret.reveal();
+        let StoredSecret::Clear(secret) = &record.secrets[0].secret else { panic!() };
+        let secret = secret.reveal();
         assert_eq!(WebhookRecord::from_bytes(&record.to_bytes()).unwrap(), record);
         assert!(!format!("{record:?}").contains(&secret));
         let damaged = String::from_utf8(record.to_bytes()).unwrap().replace("whsec_", "whsec-");
@@ -291,20 +396,72 @@ mod tests {
     #[test]
     fn older_secrets_sign_until_the_overlap_ends() {
         let mut record = record();
+        let (id, none) = (Label::new("id").unwrap(), Keyring::default());
+        let signing = |record: &WebhookRecord, now| record.secrets_at(&id, now, &none).unwrap();
         let [old, second, third] = [
-            record.secrets[0].secret.clone(),
+            signing(&record, at(1)).remove(0),
             WebhookSecret::generate().unwrap(),
             WebhookSecret::generate().unwrap(),
         ];
         record.rotate(second.clone(), at(200), at(100));
-        assert_eq!(record.secrets_at(at(200)).collect::<Vec<_>>(), [&second, &old]);
-        assert_eq!(record.secrets_at(at(201)).collect::<Vec<_>>(), [&second]);
+        assert_eq!(signing(&record, at(200)), [second.clone(), old.clone()]);
+        assert_eq!(signing(&record, at(201)), [second.clone()]);
         // All older ones end together, and none of them lives longer than before.
         record.rotate(third.clone(), at(300), at(150));
-        assert_eq!(record.secrets_at(at(200)).collect::<Vec<_>>(), [&third, &second, &old]);
-        assert_eq!(record.secrets_at(at(201)).collect::<Vec<_>>(), [&third, &second]);
+        assert_eq!(signing(&record, at(200)), [third.clone(), second.clone(), old.clone()]);
+        assert_eq!(signing(&record, at(201)), [third, second]);
         record.rotate(old.clone(), at(160), at(160));
-        assert_eq!(record.secrets_at(at(160)).collect::<Vec<_>>(), [&old], "no overlap");
+        assert_eq!(signing(&record, at(160)), [old], "no overlap");
+    }
+
+    /// Notes failed attempts at these hours, of a server that serves since `serving_since`.
+    fn failing(hours: &[i64], serving_since: i64) -> Failing {
+        let hour = 3_600 * 1_000_000;
+        let mut failing = Failing::default();
+        for at in hours {
+            failing.note(at * hour, serving_since * hour);
+        }
+        failing
+    }
+
+    #[test]
+    fn an_endpoint_is_given_up_after_ten_attempts_in_five_days_in_which_a_server_delivered() {
+        let daily = [0, 0, 1, 3, 8, 18, 32, 52, 76];
+        assert!(!failing(&daily, 0).is_for_good());
+        assert!(failing(&[&daily[..], &[100, 121]].concat(), 0).is_for_good());
+        // Ten attempts over four days, nothing to deliver until day 8, and one more.
+        let four_days = [&daily[..], &[96]].concat();
+        let one_more = failing(&[&four_days[..], &[8 * 24]].concat(), 0);
+        assert_eq!(
+            (one_more.attempts, one_more.micros / 3_600_000_000, one_more.is_for_good()),
+            (11, 96, false)
+        );
+        // The server was off for six days.
+        let mut off = failing(&[0], 0);
+        off.note(6 * 24 * 3_600_000_000, 6 * 24 * 3_600_000_000 - 1_000_000);
+        assert_eq!((off.micros, off.is_for_good()), (1_000_000, false));
+        // Five days and few attempts.
+        assert!(!failing(&[0, 24, 48, 72, 96, 120, 144], 0).is_for_good());
+    }
+
+    #[test]
+    fn secrets_are_sealed_for_their_endpoint_and_sealed_again_by_a_newer_key() {
+        let keyring = |keys: &[&str]| Keyring::parse(keys.iter().copied()).unwrap();
+        let one = "k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let two = "k2:Hx4dHBsaGRgXFhUUExIREA8ODQwLCgkIBwYFBAMCAQA=";
+        let [id, other] = ["id", "other"].map(|id| Label::new(id).unwrap());
+        let mut record = record();
+        let before = record.secrets_at(&id, at(1), &Keyring::default()).unwrap();
+        assert_eq!(record.seal(&id, &Keyring::default()), Ok(false));
+        assert_eq!(record.seal(&id, &keyring(&[one])), Ok(true));
+        assert_eq!(record.seal(&id, &keyring(&[one])), Ok(false));
+        let text = String::from_utf8(record.to_bytes()).unwrap();
+        assert!(text.contains("sealed:k1:") && !text.contains("whsec_"), "{text}");
+        let mut record = WebhookRecord::from_bytes(text.as_bytes()).unwrap();
+        assert_eq!(record.seal(&id, &keyring(&[two])), Err(SealError::UnknownKey("k1".to_owned())));
+        assert_eq!(record.seal(&id, &keyring(&[two, one])), Ok(true));
+        assert_eq!(record.secrets_at(&id, at(1), &keyring(&[two])).unwrap(), before);
+        assert_eq!(record.secrets_at(&other, at(1), &keyring(&[two])), Err(SealError::Damaged));
     }
 
     #[test]

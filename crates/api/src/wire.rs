@@ -33,6 +33,7 @@ pub use units::{PostedUnit, SeatLayout, SeatMap, SeatRow, Stands, Unit, UnitsAdd
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use stockhold_domain::{Instant, ReservationId};
 
 pub use stockhold_domain::Patch;
@@ -236,6 +237,9 @@ pub struct Problem {
     /// The limits that leave too few units.
     #[serde(default)]
     pub limits: Vec<ExceededLimit>,
+    /// The pause that the answer asked for in its headers.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
     /// The reason's other fields.
     #[serde(flatten)]
     pub more: BTreeMap<String, serde_json::Value>,

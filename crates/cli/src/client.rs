@@ -86,9 +86,15 @@ pub(crate) struct RetryClient {
 
 impl RetryClient {
     /// A client for the server at `url` that waits up to `patience` for each answer. It calls `say` when the server can no longer be
-    /// reached, and when it answers again. It has the certificates and the key of the environment.
-    pub(crate) fn new(url: &str, patience: Duration, say: Box<dyn Fn(&str)>) -> Result<Self, CallError> {
-        let access = credentials::access(url).map_err(CallError::Unexpected)?;
+    /// reached, and when it answers again. It has the certificates and the key of the environment. `plain_http`: the key may be read on
+    /// the way.
+    pub(crate) fn new(
+        url: &str,
+        plain_http: bool,
+        patience: Duration,
+        say: Box<dyn Fn(&str)>,
+    ) -> Result<Self, CallError> {
+        let access = credentials::access(url, plain_http).map_err(CallError::Unexpected)?;
         Self::with_access(url, access, patience, say)
     }
 
@@ -209,9 +215,7 @@ impl RetryClient {
             };
             let asked = match &error {
                 Error::Unreachable { .. } => None,
-                Error::Refused(problem) if problem.retryable && problem.status >= 500 => {
-                    Reason::from_name(&problem.reason).and_then(Reason::retry_after)
-                }
+                Error::Refused(problem) if problem.retryable && problem.status >= 500 => problem.retry_after,
                 _ => return Err(error.into()),
             };
             nothing_done &= says_nothing_done(&error);
@@ -229,7 +233,6 @@ impl RetryClient {
                 (self.say)(&format!("{}; retrying for {:.0} s", last_attempt(&error), left.as_secs_f64()));
             }
             self.retries.set(self.retries.get() + 1);
-            let asked = asked.map(|seconds| Duration::from_secs(seconds.into()));
             tokio::time::sleep(asked.unwrap_or(pause).min(left)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -17,15 +17,15 @@ const KEY_FILE_BYTES: u64 = 16 * 1024;
 pub(crate) const TLS_ADVICE: &str = "If an authority of your own has issued the server's certificate, name the authority's PEM file in \
     STOCKHOLD_CA_FILE. The address must have a name that the certificate is for.";
 
-/// The certificates and the key for the server at `url`.
-pub(crate) fn access(url: &str) -> Result<ClientAccess, String> {
+/// The certificates and the key for the server at `url`. `plain_http`: the key may be read on the way.
+pub(crate) fn access(url: &str, plain_http: bool) -> Result<ClientAccess, String> {
     let access = certificates();
     let Some(key) = key()? else { return Ok(access) };
-    if can_be_overheard(url) {
-        eprintln!(
-            "stockhold: the API key is sent to {url} without encryption: everybody on the way can read it. Use https://, or a \
-             network that you trust."
-        );
+    if can_be_overheard(url) && !plain_http {
+        return Err(format!(
+            "the API key is not sent to {url} without encryption, because everybody on the way could read it. Use https://, or \
+             --plain-http on a network that you trust"
+        ));
     }
     access.with_api_key(&key).map_err(|error| format!("{}: {error}", key_variable()))
 }

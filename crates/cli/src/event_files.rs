@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use stockhold_api::{EventType, encode};
 use stockhold_store::codec::{self, Reader};
-use stockhold_store::{ArchiveFile, EventArchive, EventRow, Sha256};
+use stockhold_store::{ArchiveFile, EventArchive, EventRow, Sha256, own_files};
 
 /// The level of the compression: the default of zstd.
 const LEVEL: i32 = 3;
@@ -30,8 +30,10 @@ const SUFFIX: &str = ".jsonl.zst";
 pub struct EventFiles {
     dir: PathBuf,
     open: Option<UnfinishedFile>,
+    /// Whether it is opened for writing. A directory that is not there is made, and locked, with its first file.
+    is_writer: bool,
     /// Held while this process writes.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 /// Why a directory can't be written to.
@@ -65,25 +67,50 @@ struct UnfinishedFile {
 impl EventFiles {
     /// Opens a directory for reading.
     pub(crate) fn read_only(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), open: None, _lock: None }
+        Self { dir: dir.to_owned(), open: None, is_writer: false, lock: None }
     }
 
-    /// Opens a directory for writing, and creates it if it does not exist. No other process may write to it.
+    /// Opens a directory for writing. No other process may write to it. Nothing is made before the first file: until then the archive may
+    /// be refused.
     pub fn open(dir: &Path) -> Result<Self, OpenFilesError> {
-        let failed = OpenFilesError::Failed;
-        stockhold_embedded::create_dir(dir).map_err(|error| failed(error.to_string()))?;
-        let path = dir.join("archive.lock");
-        let lock = File::options()
+        let mut files = Self::read_only(dir);
+        files.is_writer = true;
+        let has_files = files.files().is_ok_and(|found| !found.is_empty());
+        if has_files || files.lock_path().exists() {
+            files.lock()?;
+        }
+        Ok(files)
+    }
+
+    /// Keeps other processes from writing to the directory, which is there.
+    fn lock(&mut self) -> Result<(), OpenFilesError> {
+        let path = self.lock_path();
+        let failed =
+            |what: &str, error| OpenFilesError::Failed(format!("{what} {}: {error}", path.display()));
+        let lock = own_files::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(|error| failed(format!("opening {}: {error}", path.display())))?;
+            .map_err(|error| failed("opening", error))?;
         lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => OpenFilesError::InUse(dir.to_owned()),
-            TryLockError::Error(error) => failed(format!("locking {}: {error}", path.display())),
+            TryLockError::WouldBlock => OpenFilesError::InUse(self.dir.clone()),
+            TryLockError::Error(error) => failed("locking", error),
         })?;
-        Ok(Self { dir: dir.to_owned(), open: None, _lock: Some(lock) })
+        self.lock = Some(lock);
+        Ok(())
+    }
+
+    /// Makes the directory and locks it. `newest` is the last position that the archive had when it was looked at without a lock.
+    fn make(&mut self, newest: u64) -> Result<(), String> {
+        stockhold_embedded::create_dir(&self.dir).map_err(|error| error.to_string())?;
+        self.lock().map_err(|error| error.to_string())?;
+        let found = self.files()?.last().map_or(newest, |(_, last)| *last);
+        if found == newest { Ok(()) } else { Err(OpenFilesError::InUse(self.dir.clone()).to_string()) }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.dir.join("archive.lock")
     }
 
     fn unfinished(&self) -> PathBuf {
@@ -185,7 +212,11 @@ impl EventArchive for EventFiles {
     fn files(&mut self) -> Result<Vec<(u64, u64)>, String> {
         let failed = |error: std::io::Error| format!("reading {}: {error}", self.dir.display());
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if self.is_writer && error.kind() == ErrorKind::NotFound => return Ok(found),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
             found.extend(entry.map_err(failed)?.file_name().to_str().and_then(positions_of));
         }
         found.sort_unstable();
@@ -245,9 +276,14 @@ impl EventArchive for EventFiles {
     }
 
     fn begin(&mut self, first: u64, previous: Option<Sha256>) -> Result<(), String> {
+        if self.lock.is_none() {
+            self.make(first - 1)?;
+        }
         let path = self.unfinished();
         let failed = |error: std::io::Error| format!("writing {}: {error}", path.display());
-        let file = BufWriter::new(File::create(&path).map_err(failed)?);
+        let file = BufWriter::new(
+            own_files::options().create(true).write(true).truncate(true).open(&path).map_err(failed)?,
+        );
         let mut out = zstd::Encoder::new(file, LEVEL).map_err(failed)?;
         out.include_checksum(true).map_err(failed)?;
         let hash = Context::new(&SHA256);
@@ -296,7 +332,7 @@ impl Drop for EventFiles {
             && let Err(error) = fs::remove_file(self.unfinished())
             && error.kind() != ErrorKind::NotFound
         {
-            anstream::eprintln!("{} can be removed: {error}", self.unfinished().display());
+            eprintln!("{} can be removed: {error}", self.unfinished().display());
         }
     }
 }

@@ -23,6 +23,7 @@ mod plural;
 mod price;
 mod seat_map;
 mod server;
+mod spreadsheet;
 mod table;
 
 mod ctl;
@@ -45,7 +46,7 @@ pub use event_files::{EventFiles, OpenFilesError};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use stockhold_config::{Config, Flags, exit};
+use stockhold_config::{Config, Flags, exit, standard_error};
 
 /// Inventory reservation: holds on stock with a deadline, and no unit promised twice
 ///
@@ -468,10 +469,12 @@ fn reflow(text: &str) -> String {
 /// Runs the command that the process's arguments name. `serve` starts the server: this crate does not know it.
 pub fn run(serve: fn(&Config) -> ExitCode) -> ExitCode {
     let arguments = command_line().get_matches();
-    match Cli::from_arg_matches(&arguments) {
+    let code = match Cli::from_arg_matches(&arguments) {
         Ok(cli) => out::code(execute(cli.command, serve)),
         Err(error) => error.exit(),
-    }
+    };
+    standard_error::finish();
+    code
 }
 
 fn execute(command: Command, serve: fn(&Config) -> ExitCode) -> ExitCode {

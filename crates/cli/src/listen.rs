@@ -72,7 +72,7 @@ pub(super) fn run(args: &ListenArgs) -> ExitCode {
         Err(error) => return usage(error),
     };
     let say = |text: &str| eprintln!("stockhold: {text}");
-    let caller = match RetryClient::new(&url, PATIENCE, Box::new(say)) {
+    let caller = match RetryClient::new(&url, args.server.plain_http, PATIENCE, Box::new(say)) {
         Ok(caller) => caller,
         Err(error) => return usage(error.to_string()),
     };

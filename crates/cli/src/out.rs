@@ -1,12 +1,17 @@
-//! Standard output of the commands. If the reader closes it, the command ends quietly. If writing fails for another reason, the error
-//! is shown once and the command fails. It must never panic.
+//! What commands print. If the reader closes standard output, the command ends quietly. If writing there fails for another reason, the
+//! error is shown once and the command fails. What can't be written to standard error is dropped. Printing must never panic.
 //!
-//! `print!` and `println!` of all modules declared after this one are the macros of this module.
+//! Texts of others, such as names that callers of a server have chosen or errors of the server itself, must not control the terminal. So
+//! what is printed has no control characters but line ends and tabs, whatever it was made of.
+//!
+//! `print!`, `println!`, `eprint!` and `eprintln!` of all modules declared after this one are the macros of this module.
 
+use anstyle::Style;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use stockhold_api::printable::escaped_lines;
 use stockhold_config::exit;
 
 /// Nobody reads any more, or nothing can be written.
@@ -15,7 +20,7 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 static LOST: AtomicBool = AtomicBool::new(false);
 
 macro_rules! print {
-    ($($text:tt)*) => { $crate::out::put(&mut ::std::io::stdout().lock(), format_args!($($text)*)) };
+    ($($text:tt)*) => { $crate::out::put(format_args!($($text)*)) };
 }
 
 macro_rules! println {
@@ -23,19 +28,33 @@ macro_rules! println {
     ($($text:tt)*) => { print!("{}\n", format_args!($($text)*)) };
 }
 
-/// The same in colours, where there are any.
+/// A line that begins with a word in a style, where there are styles.
 macro_rules! println_styled {
-    ($($text:tt)*) => {
-        $crate::out::put(&mut ::anstream::stdout().lock(), format_args!("{}\n", format_args!($($text)*)))
-    };
+    ($style:expr, $word:expr, $($text:tt)*) => { $crate::out::put_styled($style, $word, format_args!($($text)*)) };
+}
+
+macro_rules! eprint {
+    ($($text:tt)*) => { ::stockhold_config::standard_error::write(format_args!($($text)*)) };
+}
+
+macro_rules! eprintln {
+    ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
 }
 
 /// Writes it now.
-pub(super) fn put(out: &mut impl Write, text: Arguments<'_>) {
+pub(super) fn put(text: Arguments<'_>) {
+    bytes(escaped_lines(&text.to_string()).as_bytes());
+}
+
+/// Writes a line that begins with a word in a style.
+pub(super) fn put_styled(style: Style, word: &str, text: Arguments<'_>) {
     if is_closed() {
         return;
     }
-    if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
+    let text = text.to_string();
+    let mut out = anstream::stdout().lock();
+    let written = writeln!(out, "{style}{word}{style:#}{}", escaped_lines(&text));
+    if let Err(error) = written.and_then(|()| out.flush()) {
         ended(&error);
     }
 }

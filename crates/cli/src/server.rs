@@ -26,6 +26,9 @@ pub(super) struct ServerArgs {
         help_heading = "Global options"
     )]
     server: Option<String>,
+    /// Send the API key to another machine without TLS, where everybody on the way can read it
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(super) plain_http: bool,
 }
 
 /// The address of the server's admin listener.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fmt::Write;
+use stockhold_api::printable::escaped;
 
 /// A column: its title, and the field that it shows.
 pub(super) struct Column(pub(super) &'static str, pub(super) &'static str);
@@ -59,22 +60,13 @@ fn cell(value: &Value) -> (String, bool) {
         Value::Number(number) => (number.to_string(), true),
         Value::Bool(true) => ("yes".to_owned(), false),
         Value::Bool(false) => ("no".to_owned(), false),
-        other => (other.to_string(), false),
+        other => (printable(&other.to_string()), false),
     }
 }
 
-/// A text with control characters and direction marks escaped. Names come from the callers of the server, and must not be able to move
-/// the cursor or to reverse the text after them.
+/// A text without characters that could move the cursor or reverse the text after them. Names come from the callers of the server.
 pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| match c {
-            c if c.is_control() => c.escape_debug().collect(),
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                c.escape_unicode().collect()
-            }
-            c => vec![c],
-        })
-        .collect()
+    escaped(text).into_owned()
 }
 
 #[cfg(test)]
@@ -89,6 +81,6 @@ mod tests {
         let shown = table(&columns, &rows.iter().collect::<Vec<_>>());
         assert_eq!(shown, "SKU       UNITS\na             5\nlonger\\n  12000\n");
         assert_eq!(table(&columns, &[]), "SKU  UNITS  NONE\n");
-        assert_eq!(printable("a\u{202e}b\u{1b}größe"), "a\\u{202e}b\\u{1b}größe");
+        assert_eq!(printable("a\u{202e}b\u{1b}größe"), "a\\u202eb\\u001bgröße");
     }
 }

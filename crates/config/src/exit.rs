@@ -1,5 +1,6 @@
 //! The process's exit codes. They are part of the interface: scripts and service managers read them, and docs/cli.md lists them.
 
+use crate::standard_error;
 use std::process::ExitCode;
 
 /// The command did what it was asked to do.
@@ -20,6 +21,6 @@ pub const PARTLY: u8 = 6;
 
 /// Writes to standard error what went wrong.
 pub fn because(code: u8, why: impl std::fmt::Display) -> ExitCode {
-    eprintln!("stockhold: {why}");
+    standard_error::write(format_args!("stockhold: {why}\n"));
     ExitCode::from(code)
 }

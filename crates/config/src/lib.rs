@@ -18,12 +18,14 @@ mod secret;
 mod settings;
 mod sinks;
 mod sources;
+pub mod standard_error;
 mod stock_masters;
 mod store_address;
 mod store_options;
 mod tables;
 mod tls;
 mod values;
+mod wide_files;
 
 pub use access::{
     AccessSettings, IssuerSettings, PrincipalSettings, Rate, RateLimitSettings, credentials_hint,

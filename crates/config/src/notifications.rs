@@ -9,7 +9,7 @@ use stockhold_notify::{NotifierOptions, PushOptions, SmtpOptions};
 /// The members of `[notifications]`.
 pub(crate) const NOTIFICATION_KEYS: [&str; 4] = ["template_dir", "expiry", "smtp", "push"];
 /// The members of `[notifications.smtp]`.
-pub(crate) const SMTP_KEYS: [&str; 2] = ["url", "from"];
+pub(crate) const SMTP_KEYS: [&str; 3] = ["url", "from", "ehlo_name"];
 /// The members of `[notifications.push]`.
 pub(crate) const PUSH_KEYS: [&str; 2] = ["api_base", "service_account_file"];
 /// The variable that sets `notifications.smtp.url`, which may have a password.
@@ -39,6 +39,9 @@ pub struct SmtpSettings {
     pub url: Option<SecretText>,
     /// Who the mail comes from.
     pub from: String,
+    /// The name that the server greets the mail server with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ehlo_name: Option<String>,
 }
 
 /// How push messages are sent.
@@ -50,6 +53,13 @@ pub struct PushSettings {
     /// The file with the key of the service account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_file: Option<PathBuf>,
+}
+
+/// Refuses what can't stand in a greeting.
+fn checked_ehlo_name(name: String) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '[' | ']' | ':');
+    let fits = (1..=255).contains(&name.len()) && name.chars().all(is_name);
+    if fits { Ok(name) } else { Err("must be the name of a host, such as shop.example".to_owned()) }
 }
 
 impl NotificationSettings {
@@ -67,6 +77,7 @@ impl NotificationSettings {
         let smtp = self.smtp.get_or_insert_default();
         match member {
             "url" => smtp.url = Some(SecretText::new(value.secret()?)),
+            "ehlo_name" => smtp.ehlo_name = Some(checked_ehlo_name(value.text()?)?),
             _ => smtp.from = value.text()?,
         }
         Ok(())
@@ -90,7 +101,11 @@ impl NotificationSettings {
             if smtp.from.is_empty() {
                 return Err(needs("from: who the mail comes from, such as \"Shop <orders@shop.example>\""));
             }
-            Ok(SmtpOptions { url: url.expose().to_owned(), from: smtp.from.clone() })
+            Ok(SmtpOptions {
+                url: url.expose().to_owned(),
+                from: smtp.from.clone(),
+                ehlo_name: smtp.ehlo_name.clone(),
+            })
         });
         let push = self.push.as_ref().map(|push| {
             let file = push.service_account_file.clone();

@@ -16,6 +16,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use stockhold_checkout::CheckoutOptions;
 use stockhold_customers::Keyring;
@@ -414,6 +415,7 @@ impl Config {
         Ok(WebhookOptions {
             allowed_networks: self.webhook_allowed_networks.iter().map(network).collect::<Result<_, _>>()?,
             ca_file: self.webhook_ca_file.clone(),
+            keyring: Arc::new(self.keyring()?),
         })
     }
 

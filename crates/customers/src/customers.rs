@@ -134,6 +134,11 @@ impl Customers {
         Self { store, keyring }
     }
 
+    /// The keys of the configuration.
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
     /// Refuses if no key is configured.
     pub fn check_key(&self) -> Result<(), CustomerError> {
         if self.keyring.is_empty() { Err(CustomerError::NoKey) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Authenticated encryption (AES-256-GCM) with random nonces. What is encrypted is bound to its customer and its purpose, so that
-//! no ciphertext can be put in the place of another.
+//! Authenticated encryption (AES-256-GCM) with random nonces. What is encrypted is bound to the name of what it belongs to, such as its
+//! customer, and to its purpose, so that no ciphertext can be put in the place of another.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -21,6 +21,10 @@ pub(crate) enum Purpose {
     Profile,
     /// The references of a payment.
     PaymentMethod,
+    /// The key that signs hold tokens.
+    HoldTokenKey,
+    /// The secret of a webhook endpoint.
+    WebhookSecret,
 }
 
 /// A key that encrypts.
@@ -34,32 +38,34 @@ impl SecretKey {
 
     /// Encrypts with a random nonce, which stands before the ciphertext. `None` if the system has no random numbers. A key may
     /// encrypt some 4 billion times: with random nonces of 96 bits a repeated one is improbable until then.
-    pub(crate) fn encrypt(&self, purpose: Purpose, customer: &Label, plain: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn encrypt(&self, purpose: Purpose, name: &Label, plain: &[u8]) -> Option<Vec<u8>> {
         let nonce: [u8; NONCE_LEN] = random()?;
         let mut text = plain.to_vec();
-        let aad = Aad::from(bound_to(purpose, customer));
+        let aad = Aad::from(bound_to(purpose, name));
         self.0.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut text).ok()?;
         Some([&nonce[..], &text].concat())
     }
 
-    /// Decrypts. `None` if it is not what was encrypted with this key for this purpose and customer.
-    pub(crate) fn decrypt(&self, purpose: Purpose, customer: &Label, cipher: &[u8]) -> Option<Vec<u8>> {
+    /// Decrypts. `None` if it is not what was encrypted with this key for this purpose and name.
+    pub(crate) fn decrypt(&self, purpose: Purpose, name: &Label, cipher: &[u8]) -> Option<Vec<u8>> {
         let (nonce, text) = cipher.split_first_chunk::<NONCE_LEN>()?;
         let mut text = text.to_vec();
-        let aad = Aad::from(bound_to(purpose, customer));
+        let aad = Aad::from(bound_to(purpose, name));
         let length = self.0.open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut text).ok()?.len();
         text.truncate(length);
         Some(text)
     }
 }
 
-fn bound_to(purpose: Purpose, customer: &Label) -> Vec<u8> {
+fn bound_to(purpose: Purpose, name: &Label) -> Vec<u8> {
     let purpose: &[u8] = match purpose {
         Purpose::DataKey => b"stockhold data key of customer\0",
         Purpose::Profile => b"stockhold profile of customer\0",
         Purpose::PaymentMethod => b"stockhold payment method of customer\0",
+        Purpose::HoldTokenKey => b"stockhold signing key of hold tokens\0",
+        Purpose::WebhookSecret => b"stockhold secret of webhook\0",
     };
-    [purpose, customer.as_str().as_bytes()].concat()
+    [purpose, name.as_str().as_bytes()].concat()
 }
 
 /// The data key of a customer.

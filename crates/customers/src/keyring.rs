@@ -11,15 +11,16 @@ pub const MAX_KEYS: usize = 16;
 /// Longest id of a key, in bytes.
 pub(crate) const KEY_ID_BYTES: usize = 32;
 
-/// Keys that wrap the data keys of customers. It may be empty: then no personal data is taken.
+/// Keys that wrap the data keys of customers and the secrets of the service. It may be empty: then no personal data is taken, and secrets
+/// are stored in clear.
 #[derive(Default)]
 pub struct Keyring {
     keys: Vec<WrappingKey>,
 }
 
-struct WrappingKey {
-    id: String,
-    key: SecretKey,
+pub(crate) struct WrappingKey {
+    pub(crate) id: String,
+    pub(crate) key: SecretKey,
 }
 
 /// Why a list of keys is not taken. It never shows a key.
@@ -70,7 +71,7 @@ impl Keyring {
 
     /// Encrypts a data key with the first key. Returns the id of that key too. `None` if there is no key or no random number.
     pub(crate) fn wrap(&self, customer: &Label, data_key: &DataKey) -> Option<(&str, Vec<u8>)> {
-        let first = self.keys.first()?;
+        let first = self.first()?;
         let wrapped = first.key.encrypt(Purpose::DataKey, customer, data_key.as_bytes())?;
         Some((&first.id, wrapped))
     }
@@ -82,14 +83,23 @@ impl Keyring {
         key_id: &str,
         wrapped: &[u8],
     ) -> Result<DataKey, UnwrapError> {
-        let known = self.keys.iter().find(|key| key.id == key_id).ok_or(UnwrapError::UnknownKey)?;
+        let known = self.key(key_id).ok_or(UnwrapError::UnknownKey)?;
         let bytes = known.key.decrypt(Purpose::DataKey, customer, wrapped).ok_or(UnwrapError::Damaged)?;
         DataKey::from_bytes(&bytes).ok_or(UnwrapError::Damaged)
     }
 
     /// The id of the key that encrypts.
     pub fn first_id(&self) -> Option<&str> {
-        self.keys.first().map(|key| key.id.as_str())
+        self.first().map(|key| key.id.as_str())
+    }
+
+    /// The key that encrypts.
+    pub(crate) fn first(&self) -> Option<&WrappingKey> {
+        self.keys.first()
+    }
+
+    pub(crate) fn key(&self, id: &str) -> Option<&WrappingKey> {
+        self.keys.iter().find(|key| key.id == id)
     }
 }
 

@@ -7,6 +7,8 @@
 //!                                                          ─seals────▶ references of one provider    (a reservation)
 //! ```
 //!
+//! The same keys of the configuration seal the secrets of the service itself ([`SecretKind`]).
+//!
 //! What must never happen in this crate: personal data or a key in an error or in the output of `Debug`; a nonce that is used twice.
 //!
 //! Reading order: [`Profile`], `encryption`, [`Keyring`], `row`, [`Customers`].
@@ -17,6 +19,7 @@ mod keyring;
 mod locale;
 mod profile;
 mod row;
+mod sealed_secret;
 
 pub use customers::{Contact, Customer, CustomerError, Customers, MethodLookup, RewrapPage, SealedMethod};
 pub use keyring::{Keyring, KeyringError, MAX_KEYS};
@@ -24,3 +27,4 @@ pub use profile::{
     EMAIL_BYTES, LOCALE_BYTES, PROVIDER_NAME_BYTES, PROVIDERS, PUSH_TOKEN_BYTES, Profile, ProfileError,
     ProviderMethod,
 };
+pub use sealed_secret::{SealError, SecretKind, is_sealed};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stockhold_domain::Label;
-use stockhold_store::{CustomerRequest, CustomerResult, CustomerRow};
+use stockhold_store::{CustomerRequest, CustomerResult, CustomerRow, own_files};
 
 /// The version of the schema, kept in SQLite's `user_version`.
 const FORMAT: i64 = 1;
@@ -104,6 +104,7 @@ impl CustomerFile {
 
     /// Makes the file. It is complete in one transaction.
     fn create(&self) -> Result<Connection, CustomerError> {
+        own_files::create_if_missing(&self.path).map_err(|error| CustomerError::Failed(error.to_string()))?;
         let db = Connection::open(&self.path)?;
         prepare(&db)?;
         db.execute_batch(&format!(
@@ -168,6 +169,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), OpenError> {
     remove(&new).map_err(failed)?;
     match open_existing(&source)? {
         Some(db) => {
+            own_files::create_if_missing(&new).map_err(failed)?;
             db.execute("VACUUM INTO ?1", [new.to_string_lossy()])
                 .map_err(|error| OpenError::sqlite(&source, "copying", error))?;
             std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(failed)?;

@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stockhold_api::client::{Client, Raw};
+use stockhold_api::printable::quote;
 use stockhold_store::clock::Clock;
 use tokio::sync::Mutex;
 
@@ -26,6 +28,8 @@ const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
 const ASSERTION_SECONDS: u64 = 3_600;
 /// A token is renewed so long before its end.
 const RENEWED_BEFORE_SECONDS: u64 = 300;
+const ACT_ON_ACCOUNT: &str = "have the owner of the push project let this service account send messages, or correct \
+     notifications.push.service_account_file";
 /// Longest time that a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -58,10 +62,14 @@ pub(crate) struct PushSender {
     key: RsaKeyPair,
     clock: Arc<dyn Clock>,
     token: Mutex<Option<AccessToken>>,
+    /// Whether the last message was refused because of its access token.
+    was_refused: AtomicBool,
 }
 
 struct AccessToken {
     text: String,
+    /// Whether it took the place of one that the service refused.
+    is_renewed: bool,
     /// In seconds since 1970.
     ends_at: u64,
 }
@@ -98,6 +106,7 @@ impl PushSender {
             key,
             clock,
             token: Mutex::new(None),
+            was_refused: AtomicBool::new(false),
         })
     }
 
@@ -105,7 +114,7 @@ impl PushSender {
     pub(crate) async fn send(&self, to: &str, id: &str, kind: &str, text: &RenderedText) -> Verdict {
         let token = match self.access_token().await {
             Ok(token) => token,
-            Err(what) => return Verdict::Later(what),
+            Err(verdict) => return verdict,
         };
         let body = json!({ "message": {
             "token": to,
@@ -118,32 +127,43 @@ impl PushSender {
         let sent = self.client.send_raw_with("POST", &path, &headers, body.to_string().as_bytes()).await;
         let Ok(answer) = sent else { return Verdict::Later("the push service can't be reached".to_owned()) };
         if answer.status == 401 {
-            *self.token.lock().await = None;
+            // A token that has just been made should be good.
+            let used = self.token.lock().await.take();
+            let is_renewed = used.is_some_and(|used| used.is_renewed && used.text == token);
+            self.was_refused.store(true, Ordering::Relaxed);
+            return if is_renewed { verdict(&answer) } else { Verdict::Later(words(&answer)) };
         }
+        self.was_refused.store(false, Ordering::Relaxed);
         verdict(&answer)
     }
 
     /// The access token, a new one if the old one ends soon.
-    async fn access_token(&self) -> Result<String, String> {
+    async fn access_token(&self) -> Result<String, Verdict> {
         let mut token = self.token.lock().await;
         let now = u64::try_from(self.clock.now().millis() / 1_000).unwrap_or(0);
         if let Some(token) = token.as_ref().filter(|token| token.ends_at > now + RENEWED_BEFORE_SECONDS) {
             return Ok(token.text.clone());
         }
-        let assertion = self.assertion(now)?;
+        let assertion = self.assertion(now).map_err(|what| Verdict::Blocked(what, ACT_ON_ACCOUNT))?;
         let body =
             format!("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={assertion}");
         let headers = [("content-type", "application/x-www-form-urlencoded")];
         let answer =
             self.token_client.send_raw_with("POST", &self.token_path, &headers, body.as_bytes()).await;
-        let answer = answer.map_err(|_| "the token service of push can't be reached".to_owned())?;
+        let later = |what: &str| Verdict::Later(what.to_owned());
+        let answer = answer.map_err(|_| later("the token service of push can't be reached"))?;
         if answer.status != 200 {
-            return Err(format!("the token service of push answered {}", answer.status));
+            let said = quote(&String::from_utf8_lossy(&answer.body));
+            let what = quote(&format!("the token service of push answered {}: {said}", answer.status));
+            // It knows the account, or it does not.
+            let is_final = matches!(answer.status, 400 | 401 | 403 | 404);
+            return Err(if is_final { Verdict::Blocked(what, ACT_ON_ACCOUNT) } else { Verdict::Later(what) });
         }
         let read: TokenAnswer = serde_json::from_slice(&answer.body)
-            .map_err(|_| "the answer of the token service of push is wrong".to_owned())?;
+            .map_err(|_| later("the answer of the token service of push is wrong"))?;
         let ends_at = now.saturating_add(read.expires_in);
-        *token = Some(AccessToken { text: read.access_token.clone(), ends_at });
+        let is_renewed = self.was_refused.load(Ordering::Relaxed);
+        *token = Some(AccessToken { text: read.access_token.clone(), ends_at, is_renewed });
         Ok(read.access_token)
     }
 
@@ -182,12 +202,61 @@ fn split_address(address: &str) -> Option<(String, String)> {
     is_known.then(|| (format!("{scheme}://{authority}"), format!("/{path}")))
 }
 
-/// What an answer means. A token that is not registered any more, or is none, is refused for good.
+/// What an answer means, by the error codes of the service: <https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode>. What is about
+/// one token must not keep other buyers from being told.
 fn verdict(answer: &Raw) -> Verdict {
-    let what = format!("the push service answered {}", answer.status);
-    match answer.status {
-        200..300 => Verdict::Sent,
-        400 | 404 => Verdict::Refused(what),
+    let what = words(answer);
+    let code = error_code(answer);
+    match (answer.status, code.as_deref()) {
+        (200..300, _) => Verdict::Sent,
+        (_, Some("UNREGISTERED" | "SENDER_ID_MISMATCH")) | (400, _) => Verdict::Refused(what),
+        // The service could not hand it to Apple or to a browser's service, which may be true of all such devices.
+        (_, Some("THIRD_PARTY_AUTH_ERROR")) => Verdict::Aside(what),
+        // Without a code of the service: an unregistered token, or a project that does not exist.
+        (404, _) => Verdict::Aside(what),
+        (401 | 403, _) => Verdict::Blocked(what, ACT_ON_ACCOUNT),
         _ => Verdict::Later(what),
+    }
+}
+
+/// The code of an error: that of the service if there is one.
+fn error_code(answer: &Raw) -> Option<String> {
+    let body: Value = serde_json::from_slice(&answer.body).ok()?;
+    let details = body["error"]["details"].as_array()?;
+    details.iter().find_map(|detail| detail["errorCode"].as_str()).map(str::to_owned)
+}
+
+/// What the service said. A message of the service may quote the device's token, so only its codes are shown.
+fn words(answer: &Raw) -> String {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let status = body["error"]["status"].as_str().unwrap_or_default();
+    let code = error_code(answer).unwrap_or_default();
+    quote(&format!("the push service answered {} {status} {code}", answer.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_about_one_token_is_told_from_what_is_about_all() {
+        let answer = |status: u16, code: Option<&str>| {
+            let details = code.map(|code| json!([{ "@type": "type.googleapis.com/x", "errorCode": code }]));
+            let body = json!({ "error": { "status": "S", "message": "device-1", "details": details } });
+            let body = body.to_string().into_bytes().into();
+            verdict(&Raw { status, headers: Default::default(), body })
+        };
+        assert_eq!(answer(200, None), Verdict::Sent);
+        for (status, code) in [(404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH"), (400, "INVALID_ARGUMENT")]
+        {
+            let said = format!("the push service answered {status} S {code}");
+            assert_eq!(answer(status, Some(code)), Verdict::Refused(said));
+        }
+        assert!(matches!(answer(401, Some("THIRD_PARTY_AUTH_ERROR")), Verdict::Aside(_)));
+        assert!(matches!(answer(404, None), Verdict::Aside(_)));
+        assert!(matches!(answer(403, None), Verdict::Blocked(..)));
+        for (status, code) in [(429, "QUOTA_EXCEEDED"), (503, "UNAVAILABLE"), (500, "INTERNAL")] {
+            assert!(matches!(answer(status, Some(code)), Verdict::Later(_)), "{status}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::records::{RelayRecords, StoredRecord};
 use std::time::Duration;
-use stockhold_api::sink_record::{SinkRecord, SinkState};
+use stockhold_api::sink_record::SinkRecord;
 use stockhold_api::webhook_record::WebhookProgress;
 use stockhold_domain::RecordChange;
 use stockhold_store::Failure;
@@ -36,13 +36,11 @@ impl LeasedRecord for SinkRecord {
 
     fn set_holder(&mut self, instance: &str) {
         self.holder = Some(instance.to_owned());
-        self.state = SinkState::Running;
         self.last_error = None;
     }
 
     fn clear_holder(&mut self) {
         self.holder = None;
-        self.state = SinkState::Standby;
     }
 }
 

@@ -94,7 +94,7 @@ impl Relay {
             let batch = record.batch.take_if(|batch| batch.batch_id == batch_id && batch.refused.is_some());
             let batch = batch.ok_or(ReconciliationError::NotRefused)?;
             (record.position, record.part) = (batch.through, batch.part);
-            record.last_error = None;
+            record.failures.decrements = None;
             Ok(())
         })
         .await

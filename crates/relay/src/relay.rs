@@ -8,12 +8,12 @@ use crate::runner::Runner;
 use crate::sinks;
 use crate::status::lag;
 use crate::stock_masters::{self, StockMasterOptions};
-use crate::webhooks::{Supervisor, WebhookClient};
+use crate::webhooks::{SharedClient, Supervisor};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use stockhold_api::sink_record::{ReplayRange, SinkRecord, SinkState, SinkStatus, SkippedEvent};
+use stockhold_api::sink_record::{ReplayRange, SinkRecord, SinkStatus, SkippedEvent};
 use stockhold_domain::{Instant, RecordChange};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
@@ -29,7 +29,7 @@ pub struct Relay {
     options: Arc<RelayOptions>,
     pub(crate) feed: Feed,
     pub(crate) records: Arc<RelayRecords>,
-    pub(crate) webhook_client: Arc<Result<WebhookClient, String>>,
+    pub(crate) webhook_client: SharedClient,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,11 +64,8 @@ impl Relay {
         let options = Arc::new(options);
         let records = Arc::new(RelayRecords::new(Arc::clone(&store), clock, ids));
         let (stop, stopped) = watch::channel(false);
-        let client = options.webhooks.client();
-        if let Err(error) = &client {
-            tracing::warn!(error, "webhooks can't be sent");
-        }
-        let webhook_client = Arc::new(client);
+        let webhook_client =
+            SharedClient::new(options.webhooks.client(), Arc::clone(&options.webhooks.keyring));
         let mut relay = Self { options, feed: Feed(store), records, webhook_client, stop, thread: None };
         describe();
         let runners = relay.runners(&stopped);
@@ -96,6 +93,11 @@ impl Relay {
     /// The `source` of every event.
     pub fn source(&self) -> &str {
         &self.options.source
+    }
+
+    /// Reads the certificates of webhooks again. Sinks read their files at each connection.
+    pub fn reload_files(&self) {
+        self.webhook_client.replace(self.options.webhooks.client());
     }
 
     fn runners(&self, stop: &watch::Receiver<bool>) -> Vec<Runner> {
@@ -139,7 +141,7 @@ impl Relay {
             source: self.options.source.as_str().into(),
             instance: self.options.instance.as_str().into(),
             is_shared: self.options.is_shared,
-            client: Arc::clone(&self.webhook_client),
+            client: self.webhook_client.clone(),
             feed: self.feed.clone(),
             records: Arc::clone(&self.records),
             stop,
@@ -162,7 +164,7 @@ impl Relay {
             let configured = self.options.sinks.iter().find(|sink| sink.name == name);
             if configured.is_none() && !self.options.is_shared {
                 // The process that served it was killed, and this one does not.
-                (record.state, record.holder) = (SinkState::Standby, None);
+                record.holder = None;
             }
             let filter = configured.map(|sink| &sink.filter);
             let lag = lag(&self.feed, record.position, filter, now).await?;

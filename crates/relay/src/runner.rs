@@ -9,7 +9,8 @@ use crate::records::RelayRecords;
 use crate::sink::{DeliveryError, Sink};
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_api::sink_record::{SinkFailure, SinkRecord, SinkState};
+use stockhold_api::delivery_state::DeliveryFailure;
+use stockhold_api::sink_record::{AsideEvent, SinkFailure, SinkRecord};
 use stockhold_store::{EventRow, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -19,10 +20,14 @@ use tokio::time::Instant;
 const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after the first failed delivery. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Pause before a message is sent again that was refused for good.
+/// Pause before a message is sent again although somebody has to act first.
 const FIRST_REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause before a delivery is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How often events that were put aside are tried again.
+const ASIDE_INTERVAL: Duration = Duration::from_mins(10);
+/// How long they are tried, in microseconds: 5 days, as long as mail servers try.
+const ASIDE_MICROS: i64 = 5 * 86_400 * 1_000_000;
 /// Longest wait for new events, before other work is looked at.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// Events after which the position is written before [`RECORD_INTERVAL`] is over, or although nothing was delivered. After a crash, about so
@@ -72,6 +77,8 @@ struct Progress {
     inventory: Inventory,
     flushed_at: Instant,
     checked_at: Instant,
+    /// When events that were put aside are tried again.
+    aside_at: Instant,
     /// The events after those that are being delivered.
     ahead: Option<ReadAhead>,
 }
@@ -146,6 +153,8 @@ impl Runner {
             flushed_at: now,
             // The first delivery is written at once: an instance that always ends within a second gets on, too.
             checked_at: now.checked_sub(RECORD_INTERVAL).unwrap_or(now),
+            // Whatever was in their way may have been mended before this start.
+            aside_at: now,
             ahead: None,
         };
         loop {
@@ -173,6 +182,10 @@ impl Runner {
         lease: &mut Lease<'_, SinkRecord>,
         progress: &mut Progress,
     ) -> Result<(), StepEnd> {
+        if Instant::now() >= progress.aside_at {
+            progress.aside_at = Instant::now() + ASIDE_INTERVAL;
+            self.deliver_aside(lease, progress).await?;
+        }
         let rows = match self.read(progress).await? {
             FeedRead::Events(rows) => rows,
             FeedRead::Archived(through) => {
@@ -272,6 +285,9 @@ impl Runner {
                     }
                 }
             };
+            let aside = self.sink.put_aside(self.records.clock.now().micros());
+            progress.has_delivered |= !aside.is_empty();
+            self.keep_aside(lease, aside);
             let Err(error) = failed else {
                 rest = rest.get(part.len()..).unwrap_or_default();
                 attempts = 0;
@@ -280,32 +296,88 @@ impl Runner {
             attempts = if error.confirmed > 0 { 1 } else { attempts + 1 };
             rest = rest.get(error.confirmed..).unwrap_or_default();
             let Some(failed) = rest.first() else { break };
-            note_failure(lease, failed, &error, attempts, self.records.clock.now().micros());
+            let pause = pause_after(attempts, error.action.is_some());
+            let now = self.records.clock.now().micros();
+            note_failure(lease, failed, &error, (attempts, pause), now);
             tracing::warn!(sink = self.options.name, attempts, error = error.message, "a delivery failed");
             let sink = self.options.name.clone();
             metrics::counter!("stockhold_relay_failures_total", "sink" => sink).increment(1);
             let reached = failed.position - 1;
             self.keep_record(lease, progress, Some(covered.map_or(reached, |first| first.min(reached))))
                 .await?;
-            self.pause(lease, attempts, error.is_refused).await?;
+            self.pause(lease, pause).await?;
         }
-        if lease.record.last_error.is_some() {
-            lease.record.last_error = None;
-            lease.record.state = SinkState::Running;
+        if lease.record.last_error.take().is_some() {
             progress.has_delivered = true;
+            // What was in the way of the others may be mended too.
+            progress.aside_at = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Remembers what was put aside, as much as there is room for.
+    fn keep_aside(&self, lease: &mut Lease<'_, SinkRecord>, events: Vec<AsideEvent>) {
+        let aside = &mut lease.record.aside;
+        aside.extend(events);
+        for gone in aside.drain(..aside.len().saturating_sub(SinkRecord::ASIDE)) {
+            let (sink, event_id, part) = (&self.options.name, &gone.event_id, &gone.part);
+            tracing::error!(sink, event_id, part, "too many events were put aside: the oldest is given up");
+        }
+    }
+
+    /// Tries events again that were put aside. Those that are still not taken stay where they are, for [`ASIDE_MICROS`] at most.
+    async fn deliver_aside(
+        &mut self,
+        lease: &mut Lease<'_, SinkRecord>,
+        progress: &mut Progress,
+    ) -> Result<(), StepEnd> {
+        let mut stop = self.stop.clone();
+        for event in lease.record.aside.clone() {
+            let found = match self.feed.after(event.position - 1, 1).await? {
+                FeedRead::Events(rows) => {
+                    rows.into_iter().find(|row| row.event.id.to_string() == event.event_id)
+                }
+                FeedRead::Archived(_) => None,
+            };
+            let is_done = match found {
+                None => true,
+                Some(row) => {
+                    let message = self.message(lease, row);
+                    let mut delivery = self.sink.deliver_aside(&message, &event);
+                    loop {
+                        tokio::select! {
+                            result = &mut delivery => break result,
+                            () = tokio::time::sleep(RECORD_INTERVAL) => renew(lease).await?,
+                            _ = stop.wait_for(|stop| *stop) => return Err(StepEnd::Service(ServiceEnd::Stopped)),
+                        }
+                    }
+                    .unwrap_or_else(|error| {
+                        let sink = &self.options.name;
+                        tracing::debug!(sink, error = error.message, "an event stays aside");
+                        false
+                    })
+                }
+            };
+            let is_old = self.records.clock.now().micros() - event.at > ASIDE_MICROS;
+            if is_old && !is_done {
+                let (sink, event_id, part) = (&self.options.name, &event.event_id, &event.part);
+                tracing::error!(
+                    sink,
+                    event_id,
+                    part,
+                    "a part of an event was not taken for 5 days: it is given up"
+                );
+            }
+            if is_done || is_old {
+                lease.record.aside.retain(|other| *other != event);
+                progress.has_delivered = true;
+            }
         }
         Ok(())
     }
 
     /// Waits before a delivery is tried again. Watches the record meanwhile.
-    async fn pause(
-        &mut self,
-        lease: &mut Lease<'_, SinkRecord>,
-        attempts: u32,
-        is_refused: bool,
-    ) -> Result<(), StepEnd> {
-        let first = if is_refused { FIRST_REFUSED_PAUSE } else { FIRST_PAUSE };
-        let pause = first.saturating_mul(1 << attempts.saturating_sub(1).min(8)).min(LONGEST_PAUSE);
+    async fn pause(&mut self, lease: &mut Lease<'_, SinkRecord>, pause: Duration) -> Result<(), StepEnd> {
         let until = Instant::now() + pause;
         let mut stop = self.stop.clone();
         while Instant::now() < until {
@@ -378,17 +450,23 @@ fn is_skipped(lease: &Lease<'_, SinkRecord>, message: &Message) -> bool {
     !skipped.is_empty() && skipped.iter().any(|skipped| skipped.event_id == message.id.to_string())
 }
 
+/// The pause after so many failed attempts. `has_action`: somebody has to act first.
+fn pause_after(attempts: u32, has_action: bool) -> Duration {
+    let first = if has_action { FIRST_REFUSED_PAUSE } else { FIRST_PAUSE };
+    first.saturating_mul(1 << attempts.saturating_sub(1).min(8)).min(LONGEST_PAUSE)
+}
+
 fn note_failure(
     lease: &mut Lease<'_, SinkRecord>,
     message: &Message,
     error: &DeliveryError,
-    attempts: u32,
-    at: i64,
+    (attempts, pause): (u32, Duration),
+    now: i64,
 ) {
-    lease.record.state = if error.is_refused { SinkState::Blocked } else { SinkState::Retrying };
+    let next = now.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX));
+    let failure = DeliveryFailure::new(now, &error.message).with_action(error.action.as_deref());
     lease.record.last_error = Some(SinkFailure {
-        at,
-        message: SinkFailure::message(&error.message),
+        failure: failure.with_next_attempt(next),
         event_id: message.id.to_string(),
         position: message.position,
         attempts,

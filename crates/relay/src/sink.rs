@@ -4,6 +4,7 @@ use crate::message::Message;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use stockhold_api::sink_record::AsideEvent;
 
 /// A future that a sink returns.
 pub(crate) type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, DeliveryError>> + 'a>>;
@@ -19,6 +20,16 @@ pub(crate) trait Sink: Send {
     /// messages are delivered again.
     fn deliver<'a>(&'a mut self, messages: &'a [Message]) -> SinkFuture<'a, ()>;
 
+    /// The events of the last call of `deliver` that were confirmed although a part of them could not be delivered, put aside now.
+    fn put_aside(&mut self, _now: i64) -> Vec<AsideEvent> {
+        Vec::new()
+    }
+
+    /// Delivers the missing part of an event that was put aside. `false`: the other system still does not take it.
+    fn deliver_aside<'a>(&'a mut self, _: &'a Message, _: &'a AsideEvent) -> SinkFuture<'a, bool> {
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
     /// Makes what the operator of the other system would make: a stream, a table. Does nothing if it is there.
     fn init(&mut self) -> SinkFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
@@ -32,19 +43,34 @@ pub(crate) struct DeliveryError {
     pub(crate) confirmed: usize,
     /// Whether the other system refuses the message behind them for good. Then nothing behind it may be sent.
     pub(crate) is_refused: bool,
-    /// What was wrong. It never has a password.
+    /// What was wrong, in the words of the other system if there are any. It never has a password.
     pub(crate) message: String,
+    /// Who has to do what before anything goes on. `None`: it may go on by itself.
+    pub(crate) action: Option<String>,
 }
+
+/// What to do about a message that another system refuses, if nothing better is known.
+const ACT_ON_REFUSAL: &str = "make the other system take the event, or skip it";
 
 impl DeliveryError {
     /// The other system can't be reached, or does not answer.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self { confirmed: 0, is_refused: false, message: message.to_string() }
+        Self { confirmed: 0, is_refused: false, message: message.to_string(), action: None }
     }
 
     /// The other system does not take the first message.
     pub(crate) fn refused(message: impl fmt::Display) -> Self {
-        Self { confirmed: 0, is_refused: true, message: message.to_string() }
+        Self { is_refused: true, ..Self::blocked(message, ACT_ON_REFUSAL) }
+    }
+
+    /// The other system takes nothing before somebody acts.
+    pub(crate) fn blocked(message: impl fmt::Display, action: impl fmt::Display) -> Self {
+        Self { action: Some(action.to_string()), ..Self::failed(message) }
+    }
+
+    /// The same, with what to do about it.
+    pub(crate) fn with_action(self, action: impl fmt::Display) -> Self {
+        Self { action: Some(action.to_string()), ..self }
     }
 
     /// The same, after so many confirmed messages more.

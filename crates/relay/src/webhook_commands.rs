@@ -61,7 +61,7 @@ impl From<Failure> for WebhookCommandError {
 impl Relay {
     /// Checks the address of an endpoint. The text says what is wrong.
     pub fn check_webhook_url(&self, url: &str) -> Result<(), String> {
-        match &*self.webhook_client {
+        match self.webhook_client.get() {
             Ok(client) => client.check_url(url).map(|_| ()),
             Err(what) => Err(format!("can't be checked: {what}")),
         }
@@ -78,8 +78,13 @@ impl Relay {
         let mut body = Vec::new();
         cloud_event_of_test(&mut body, event_id, webhook_id, now, self.source());
         let id = event_id.to_string();
-        match attempt(&self.webhook_client, record, &id, Bytes::from(body), now).await {
-            AttemptResult::Answered { status, .. } => WebhookTest { status: Some(status), error: None },
+        match attempt(&self.webhook_client, (webhook_id, record), &id, Bytes::from(body), now).await {
+            AttemptResult::Answered { status, .. } if (200..300).contains(&status) => {
+                WebhookTest { status: Some(status), error: None }
+            }
+            AttemptResult::Answered { status, reason, .. } => {
+                WebhookTest { status: Some(status), error: Some(FailedDelivery::error_text(&reason)) }
+            }
             AttemptResult::Failed(what) => {
                 WebhookTest { status: None, error: Some(FailedDelivery::error_text(&what)) }
             }

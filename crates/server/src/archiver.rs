@@ -18,6 +18,7 @@ use stockhold_api::encode::ArchiveReport;
 use stockhold_cli::{Consumers, EventFiles, OpenFilesError};
 use stockhold_config::Config;
 use stockhold_store::clock::Clock;
+use stockhold_store::own_files;
 use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary, ReadPosition};
 use store::StoreError;
 use tokio::sync::oneshot;
@@ -54,8 +55,10 @@ struct ArchiveTask {
 /// Why an order was not carried out.
 #[derive(Debug)]
 pub(crate) enum OrderError {
-    /// The directory can't be used.
-    Directory(String),
+    /// The request names no directory, and the configuration has none.
+    NoDirectory,
+    /// The directory is not that of the configuration, nor below it.
+    OtherDirectory,
     /// The age is too small.
     Age(String),
     /// The archive can't be made.
@@ -97,7 +100,7 @@ impl Archiver {
 
     /// Makes one file at most.
     pub(crate) async fn archive(&self, order: ArchiveOrder) -> Result<ArchiveReport, OrderError> {
-        let to = self.directory(order.to.as_deref()).map_err(OrderError::Directory)?;
+        let to = self.directory(order.to.as_deref())?;
         let (reply, answer) = oneshot::channel();
         let tasks = self.tasks.as_ref().ok_or(OrderError::Ended)?;
         tasks.send(ArchiveTask { order, to, reply }).map_err(|_| OrderError::Ended)?;
@@ -109,21 +112,19 @@ impl Archiver {
         }
     }
 
-    /// The directory of an order. With one in the configuration, callers can't choose where files are written.
-    fn directory(&self, to: Option<&Path>) -> Result<PathBuf, String> {
-        match (to, &self.dir) {
-            (None, Some(dir)) => Ok(dir.clone()),
-            (Some(to), Some(dir)) if is_same(to, dir) => Ok(dir.clone()),
-            (Some(_), Some(dir)) => {
-                Err(format!("must be {}, the directory of the configuration", dir.display()))
-            }
-            (None, None) => Err("is missing: the configuration has no archive.dir".to_owned()),
-            (Some(to), None) if !to.is_absolute() => Err("must be an absolute path".to_owned()),
-            (Some(to), None) if self.data_dir.as_ref().is_some_and(|data_dir| is_same(to, data_dir)) => {
-                Err("must not be the data directory".to_owned())
-            }
-            (Some(to), None) => Ok(to.to_owned()),
-        }
+    /// The directory of an order: that of the configuration or one below it, after symbolic links. Callers choose no other, and learn
+    /// nothing about other places.
+    fn directory(&self, to: Option<&Path>) -> Result<PathBuf, OrderError> {
+        let Some(dir) = &self.dir else {
+            return Err(if to.is_some() { OrderError::OtherDirectory } else { OrderError::NoDirectory });
+        };
+        let Some(to) = to else { return Ok(dir.clone()) };
+        let may_be_used = |to: &Path| {
+            let below = |dir: &Path| own_files::resolved(dir).is_ok_and(|dir| to.starts_with(dir));
+            below(dir) && !self.data_dir.as_deref().is_some_and(below)
+        };
+        let real = to.is_absolute().then(|| own_files::resolved(to).ok()).flatten();
+        real.filter(|to| may_be_used(to)).ok_or(OrderError::OtherDirectory)
     }
 }
 
@@ -142,17 +143,13 @@ impl Drop for Archiver {
 impl fmt::Display for OrderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Directory(why) | Self::Age(why) => f.write_str(why),
+            Self::NoDirectory => f.write_str("is missing: the configuration has no archive.dir"),
+            Self::OtherDirectory => f.write_str("is not the directory of archive.dir, nor below it"),
+            Self::Age(why) => f.write_str(why),
             Self::Archive(error) => error.fmt(f),
             Self::Ended => f.write_str("the archiver has ended"),
         }
     }
-}
-
-/// Whether two paths lead to one directory.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
-    real(one) == real(other)
 }
 
 fn report(summary: ArchiveSummary) -> ArchiveReport {

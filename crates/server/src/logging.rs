@@ -1,16 +1,23 @@
-//! Where log lines go: standard error, one line per event, as text or JSON.
+//! Where log lines go: standard error, one line per event, as text or JSON. Logging waits for nothing and ends nothing: a line that has
+//! no room or can't be written is dropped.
 
 use std::panic;
-use stockhold_config::{LogFormat, check_log_level};
+use stockhold_config::{LogFormat, check_log_level, standard_error};
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging. `level` is a level or a list of `target=level`.
 pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), String> {
     check_log_level(level)?;
     let filter = EnvFilter::try_new(level).map_err(|error| format!("log_level {level:?}: {error}"))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    standard_error::start_queue().map_err(|error| format!("standard error: {error}"))?;
+    let is_styled = matches!(format, LogFormat::Text) && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    // The library would print its own errors past the queue, and panic if that is not possible.
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(move || standard_error::LineWriter { is_styled })
+        .log_internal_errors(false);
     let started = match format {
-        LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Text => lines.with_ansi(is_styled).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
     panic::set_hook(Box::new(|panic| {

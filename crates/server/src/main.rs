@@ -5,6 +5,7 @@ mod archiver;
 mod backend;
 mod http;
 mod logging;
+mod secrets_at_rest;
 mod serve;
 
 #[global_allocator]

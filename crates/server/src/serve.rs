@@ -5,6 +5,7 @@ use crate::archiver::{ArchivableStore, Archiver};
 use crate::backend::Backend;
 use crate::http::{self, Admin, Http, Listeners, Services, Tls};
 use crate::logging;
+use crate::secrets_at_rest::{Resealed, reseal};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use stockhold_api::profiles::Profile;
 use stockhold_checkout::CheckoutRunner;
 use stockhold_config::{Config, TlsFiles, credentials_hint, exit, sql_options};
-use stockhold_customers::Customers;
+use stockhold_customers::{Customers, Keyring};
 use stockhold_embedded::Options;
 use stockhold_notify::Notifier;
 use stockhold_relay::{Relay, RelayOptions, SinkOptions};
@@ -62,7 +63,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::FAILED, error),
     };
     http::describe_process(SteadyClock::start().now());
-    for warning in config.warnings() {
+    for warning in config.warnings().into_iter().chain(config.wide_files()) {
         tracing::warn!("{warning}");
     }
     record_server_info(config);
@@ -117,8 +118,8 @@ async fn start_and_run(
     let (rules, key_retention) = (Arc::new(options.rules.clone()), options.key_retention);
     let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone())
         .map_err(|error| failed(format!("starting the admin listener: {error}")))?;
-    let mut signals =
-        StopSignals::new().map_err(|error| failed(format!("listening for signals: {error}")))?;
+    let (mut signals, mut reload) =
+        signals().map_err(|error| failed(format!("listening for signals: {error}")))?;
     let mut admin_task = None;
     let sockets = match sockets {
         Ok(sockets) => {
@@ -145,7 +146,9 @@ async fn start_and_run(
         tokio::spawn(Arc::clone(&tls).watch_files(files));
         tls
     });
+    let reloaded_tls = tls.clone();
     let keyring = config.keyring().map_err(failed)?;
+    seal_secrets(store, &clock, &keyring).await;
     // A customer has to be read as it is now, and not as a replica has it.
     let customers = Customers::new(store.primary(), Arc::new(keyring));
     let notifier = notifier(config, &customers, &clock).map_err(|error| exit::because(exit::USAGE, error))?;
@@ -181,16 +184,30 @@ async fn start_and_run(
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store, &access);
     let issuer_keys = IssuerKeysTask::new(Arc::clone(&access), &config.access.issuers);
+    let reload_files = reload_files(&mut reload, reloaded_tls, &relay);
     let ended = tokio::select! {
         ended = run(listeners, http, &mut signals, store) => ended,
         never = key_table.run() => match never {},
         never = issuer_keys.run() => match never {},
         never = keep_connected(access) => match never {},
+        never = reload_files => match never {},
     };
     if let Some(task) = admin_task {
         task.abort();
     }
     Ok(ended)
+}
+
+/// Reads files again whenever the signal asks for it.
+async fn reload_files(reload: &mut Signal, tls: Option<Arc<Tls>>, relay: &Relay) -> Infallible {
+    while reload.recv().await.is_some() {
+        tracing::info!("SIGHUP: reading the files of TLS and of webhooks again");
+        if let Some(tls) = &tls {
+            tls.reload();
+        }
+        relay.reload_files();
+    }
+    std::future::pending().await
 }
 
 /// Reads the API keys of the store, and refuses to listen where everybody could do everything.
@@ -228,6 +245,27 @@ async fn start_access(
         return Err(exit::because(exit::USAGE, what));
     }
     Ok(key_table)
+}
+
+/// Encrypts the secrets of the service that are in the store in clear, if the configuration has a key. The server serves also without: what
+/// can't be read or written is named, and the rest goes on.
+async fn seal_secrets(store: &Backend, clock: &Arc<dyn Clock>, keyring: &Keyring) {
+    match reseal(&*store.primary(), clock, keyring).await {
+        Ok(Resealed { written, unreadable }) => {
+            if written > 0 {
+                tracing::info!(
+                    written,
+                    "secrets in the store are encrypted with the first key of customers.encryption_keys"
+                );
+            }
+            for (name, error) in unreadable {
+                tracing::error!(name, %error, "a secret in the store can't be read");
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the secrets in the store are not encrypted yet: the next start tries again")
+        }
+    }
 }
 
 /// What buyers are notified with, if they are.
@@ -348,11 +386,21 @@ struct StopSignals {
     interrupt: Signal,
 }
 
-impl StopSignals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+/// The signals that end a server, and the one that has it read files again. Other signals that people and tools send have no effect from
+/// now on: by default they would end the process at once.
+fn signals() -> std::io::Result<(StopSignals, Signal)> {
+    for ignored in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
+        // The handler stays until the process ends, also without anybody who waits for the signal.
+        drop(signal(ignored)?);
     }
+    let stop = StopSignals {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+    };
+    Ok((stop, signal(SignalKind::hangup())?))
+}
 
+impl StopSignals {
     /// Waits for one of them: its name.
     async fn received(&mut self) -> &'static str {
         tokio::select! {

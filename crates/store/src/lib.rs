@@ -23,6 +23,7 @@ pub mod digest;
 pub mod fault;
 pub mod ids;
 pub mod ledger;
+pub mod own_files;
 pub mod unit_transitions;
 
 pub use archive::{

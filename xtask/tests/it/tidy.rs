@@ -30,7 +30,7 @@ fn arrows_go_one_way() {
     assert_eq!(own("embedded"), ["domain", "store"]);
     assert_eq!(own("sql"), ["domain", "store"]);
     assert_eq!(own("gate"), ["domain", "store"]);
-    assert_eq!(own("relay"), ["api", "domain", "notify", "service", "store"]);
+    assert_eq!(own("relay"), ["api", "customers", "domain", "notify", "service", "store"]);
     assert_eq!(own("model"), ["domain", "store"]);
     assert_eq!(own("sim"), ["domain", "embedded", "model", "store"]);
     assert_eq!(own("conformance"), ["domain", "embedded", "model", "store"]);
@@ -43,7 +43,19 @@ fn arrows_go_one_way() {
     assert_eq!(own("checkout"), ["api", "customers", "domain", "service", "store"]);
     assert_eq!(
         own("config"),
-        ["checkout", "customers", "domain", "embedded", "gate", "notify", "relay", "service", "sql"]
+        [
+            "api",
+            "checkout",
+            "customers",
+            "domain",
+            "embedded",
+            "gate",
+            "notify",
+            "relay",
+            "service",
+            "sql",
+            "store"
+        ]
     );
     assert_eq!(
         own("cli"),
@@ -129,4 +141,76 @@ fn every_crate_takes_the_house_lints() {
         let manifest = fs::read_to_string(krate.join("Cargo.toml")).unwrap();
         assert!(manifest.contains("[lints]\nworkspace = true"), "{}", krate.display());
     }
+}
+
+/// The crates of the program. The others are tools, tests and generated code.
+const PROGRAM: [&str; 15] = [
+    "api",
+    "checkout",
+    "cli",
+    "config",
+    "customers",
+    "domain",
+    "embedded",
+    "gate",
+    "grpc",
+    "notify",
+    "relay",
+    "server",
+    "service",
+    "sql",
+    "store",
+];
+
+/// The lines of the program's code that have one of these words, outside of these files and folders.
+fn lines_with(words: &[&str], places: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources() {
+        let place = source.place().display().to_string();
+        let is_test =
+            place.ends_with("/tests.rs") || place.contains("/tests/") || place.contains("/benches/");
+        let is_of_program = source.is_product() && PROGRAM.contains(&source.krate().as_str()) && !is_test;
+        if !is_of_program || places.iter().any(|allowed| place.starts_with(&format!("crates/{allowed}"))) {
+            continue;
+        }
+        let has_word = |line: &&str| words.iter().any(|word| line.contains(word));
+        found.extend(source.code().filter(has_word).map(|line| format!("{place}: {}", line.trim())));
+    }
+    found
+}
+
+#[test]
+fn what_is_printed_goes_through_one_place() {
+    // In `cli`, these are macros of its module `out`.
+    let printed = lines_with(&["print!(", "println!("], &["cli/src/"]);
+    assert_eq!(printed, [""; 0], "use stockhold_config::standard_error");
+    let styled = lines_with(&["anstream::", "std::println!", "std::eprintln!"], &["cli/src/out.rs"]);
+    assert_eq!(styled, [""; 0], "use the macros of cli/src/out.rs");
+}
+
+#[test]
+fn files_and_directories_are_made_in_one_place() {
+    let made = lines_with(
+        &[
+            "File::create",
+            "fs::create_dir",
+            "fs::write(",
+            "OpenOptions::new()",
+            "File::options()",
+            "DirBuilder::",
+        ],
+        &[
+            "store/src/own_files.rs",
+            // For tests of crashes alone.
+            "store/src/fault.rs",
+            // Opens an existing file.
+            "embedded/src/log/wal.rs",
+            "cli/src/export/target.rs",
+            // Manual pages are for everybody.
+            "cli/src/manual.rs",
+            // In a temporary directory of its own.
+            "cli/src/demo/",
+        ],
+    );
+    assert_eq!(made, [""; 0], "use stockhold_store::own_files");
 }

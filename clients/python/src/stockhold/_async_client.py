@@ -44,7 +44,7 @@ class AsyncStockhold:
         while True:
             tries += 1
             error: StockholdError | None = None
-            retry_after = None
+            asked = None
             try:
                 answer = await self._http.request(
                     call.method,
@@ -52,14 +52,14 @@ class AsyncStockhold:
                     content=call.content(),
                     headers={**self._headers, **call.all_headers()},
                 )
-                retry_after = answer.headers.get("retry-after")
+                asked = _calls.asked_pause(answer.headers)
                 return _calls.checked(answer.status_code, answer.content)
             except StockholdError as refused:
                 error = refused
             except httpx.TransportError as lost:
                 if _calls.pause_before(call, tries, None, None) is None:
                     raise NoAnswer(call.no_answer(tries, lost)) from lost
-            pause = _calls.pause_before(call, tries, error, retry_after)
+            pause = _calls.pause_before(call, tries, error, asked)
             if pause is None:
                 assert error is not None
                 raise error
@@ -150,12 +150,12 @@ class AsyncStockhold:
                 [*([] if after is None else [f"after={after}"]), *([] if not types else [f"type={segment(','.join(types))}"])]
             )
             call = Call("GET", "/v1/events/stream" + (f"?{query}" if query else ""))
-            retry_after = None
+            asked = None
             try:
                 async with self._http.stream(
                     "GET", self._url + call.path, headers=self._headers, timeout=httpx.Timeout(_calls.TIMEOUT_SECONDS, read=None)
                 ) as answer:
-                    retry_after = answer.headers.get("retry-after")
+                    asked = _calls.asked_pause(answer.headers)
                     if answer.status_code != 200:
                         _calls.checked(answer.status_code, await answer.aread())
                     reader = EventLines(after)
@@ -166,7 +166,7 @@ class AsyncStockhold:
                         if event is not None:
                             yield event
             except StockholdError as refused:
-                pause = _calls.pause_before(call, lost + 1, refused, retry_after)
+                pause = _calls.pause_before(call, lost + 1, refused, asked)
                 if pause is None:
                     raise
             except httpx.TransportError as error:

@@ -6,6 +6,8 @@ import json
 import random
 import uuid
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any, Mapping
 from urllib.parse import quote, urlencode
 
@@ -121,12 +123,32 @@ def is_sold_otherwise(failed: StockholdError | NoAnswer) -> bool:
     return isinstance(failed, StockholdError) and failed.reason in ("reservation_confirmed", "payment_in_progress")
 
 
-def pause_before(call: Call, tries: int, error: StockholdError | None, retry_after: str | None) -> float | None:
+def asked_pause(headers: Mapping[str, str]) -> float | None:
+    """The seconds that `Retry-After` asks for, in either form of RFC 9110 10.2.3: a number of seconds, or a date."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    until = _date(text)
+    if until is None:
+        return None
+    # The date of the answer, so that the clocks of two machines need not agree.
+    now = _date(headers.get("date", "")) or datetime.now(timezone.utc)
+    return max((until - now).total_seconds(), 0.0)
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    return date if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)
+
+
+def pause_before(call: Call, tries: int, error: StockholdError | None, asked: float | None) -> float | None:
     """Seconds before the next try, after so many of them. `None`: there is no next one."""
     if tries >= TRIES or not call.is_repeated() or (error is not None and not error.retryable):
         return None
-    if retry_after is not None and retry_after.strip().isdigit():
-        asked = float(retry_after)
+    if asked is not None:
         return asked if asked <= LONGEST_RETRY_AFTER_SECONDS else None
     pause: float = min(FIRST_PAUSE_SECONDS * 2.0 ** (tries - 1), LONGEST_PAUSE_SECONDS)
     return pause * random.uniform(0.5, 1.5)

@@ -2,11 +2,12 @@
 
 use super::access::{ClientAccess, no_tls, tls_error};
 use super::request::{Request, random_below};
+use super::retry_after::retry_after;
 use crate::wire::Problem;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -16,6 +17,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
+use stockhold_store::clock::{Clock, SteadyClock};
 
 /// Pause before the second try; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -97,7 +99,9 @@ impl Raw {
             return Ok(());
         }
         match serde_json::from_slice::<Problem>(&self.body) {
-            Ok(problem) => Err(Error::Refused(Box::new(problem))),
+            Ok(problem) => {
+                Err(Error::Refused(Box::new(Problem { retry_after: self.retry_after(), ..problem })))
+            }
             Err(error) => Err(self.unexpected(&error.to_string())),
         }
     }
@@ -109,8 +113,8 @@ impl Raw {
 
     /// The pause that the server asks for.
     fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-        Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
+        let asked = retry_after(&self.headers, || SteadyClock::start().now())?;
+        Some(asked.min(LONGEST_RETRY_AFTER))
     }
 }
 
@@ -203,6 +207,35 @@ impl Retrying {
         }
     }
 
+    /// Sends once, and reads the body for so long and up to so many bytes.
+    pub(super) async fn send_once_beginning(
+        &self,
+        request: &Request,
+        most: usize,
+        time: Duration,
+    ) -> Result<Raw, Error> {
+        let http_request = self.prepare(request)?;
+        let answer = match tokio::time::timeout(self.timeout, self.http.request(http_request)).await {
+            Ok(answer) => answer.map_err(|error| lost(&error))?,
+            Err(_) => return Err(unreachable(format!("no answer within {:?}", self.timeout))),
+        };
+        let (head, mut body) = answer.into_parts();
+        let mut read = Vec::new();
+        let reading = async {
+            while read.len() < most
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                if let Some(data) = frame.data_ref() {
+                    read.extend_from_slice(data);
+                }
+            }
+        };
+        // What was read until then may be enough.
+        let _ = tokio::time::timeout(time, reading).await;
+        read.truncate(most);
+        Ok(Raw { status: head.status.as_u16(), headers: head.headers, body: read.into() })
+    }
+
     /// Sends once and returns the body of a successful answer as a stream. Only its beginning has a deadline.
     pub(super) async fn open(&self, request: &Request) -> Result<Incoming, Error> {
         let http_request = self.prepare(request)?;
@@ -286,6 +319,7 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::header::RETRY_AFTER;
 
     #[test]
     fn a_servers_pause_is_kept_within_bounds() {
@@ -297,7 +331,7 @@ mod tests {
         assert_eq!(asked("7"), Some(Duration::from_secs(7)));
         assert_eq!(asked("86400"), Some(LONGEST_RETRY_AFTER));
         assert_eq!(asked("-1"), None);
-        assert_eq!(asked("Fri, 20 Nov 2026 12:00:00 GMT"), None);
+        assert_eq!(asked("Fri, 20 Nov 2426 12:00:00 GMT"), Some(LONGEST_RETRY_AFTER));
         assert_eq!(Raw { status: 503, headers: HeaderMap::new(), body: Bytes::new() }.retry_after(), None);
     }
 

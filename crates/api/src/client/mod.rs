@@ -13,6 +13,7 @@ mod limits;
 mod lists;
 mod pools;
 mod request;
+mod retry_after;
 mod stream;
 mod units;
 
@@ -21,6 +22,7 @@ pub use attempt::{Error, Raw};
 pub use changes::Change;
 pub use hold::{Hold, HoldError};
 pub use lists::Listed;
+pub use retry_after::retry_after;
 pub use stream::{EventStream, StreamedEvent};
 pub use units::UnitsListed;
 
@@ -242,6 +244,18 @@ impl Client {
         body: &[u8],
     ) -> Result<Raw, Error> {
         self.http.send_once(&Request::new(method, path.to_owned()).bytes(body).headers(headers)).await
+    }
+
+    /// Like [`Client::send_raw_with`], of a server whose body may not end: it is read for so long and up to so many bytes.
+    pub async fn send_raw_beginning(
+        &self,
+        method: &str,
+        path: &str,
+        (headers, body): (&[(&str, &str)], &[u8]),
+        (most, time): (usize, Duration),
+    ) -> Result<Raw, Error> {
+        let request = Request::new(method, path.to_owned()).bytes(body).headers(headers);
+        self.http.send_once_beginning(&request, most, time).await
     }
 
     /// Follows the events after a position as they are committed, on one connection; without types, of all types. A

@@ -1,9 +1,8 @@
 //! Stock masters and comparisons with them as JSON.
 
 use super::json::{Object, array};
-use crate::stock_master_record::{
-    Finding, ReconciliationReport, StockMasterFailure, StockMasterRecord, StockMasterStatus,
-};
+use super::sinks::put_failure;
+use crate::stock_master_record::{Finding, ReconciliationReport, StockMasterRecord, StockMasterStatus};
 use stockhold_domain::{Instant, RecordValue};
 
 /// The stock masters, each with its last report.
@@ -14,10 +13,11 @@ pub fn stock_masters(out: &mut Vec<u8>, all: &[StockMasterStatus]) {
 }
 
 fn stock_master(out: &mut Vec<u8>, StockMasterStatus { name, record, report }: &StockMasterStatus) {
-    let StockMasterRecord { kind, position, batch, holder, last_error, .. } = record;
+    let StockMasterRecord { kind, position, batch, holder, .. } = record;
     let mut object = Object::open(out);
     object.text("stock_master", name);
     object.text("kind", kind);
+    object.word("state", record.state().name());
     object.number("position", *position);
     if let Some(batch) = batch {
         let mut shown = Object::open(object.value("batch"));
@@ -27,10 +27,9 @@ fn stock_master(out: &mut Vec<u8>, StockMasterStatus { name, record, report }: &
         shown.optional_text("refused", batch.refused.as_deref());
         shown.close();
     }
-    if let Some(StockMasterFailure { at, message }) = last_error {
+    if let Some(failure) = record.last_error() {
         let mut shown = Object::open(object.value("last_error"));
-        shown.time("at", Instant::from_micros(*at));
-        shown.text("message", message);
+        put_failure(&mut shown, failure);
         shown.close();
     }
     object.optional_text("instance", holder.as_deref());

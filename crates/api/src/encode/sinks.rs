@@ -1,8 +1,9 @@
 //! Event sinks as JSON.
 
 use super::json::{Object, array};
+use crate::delivery_state::DeliveryFailure;
 use crate::sink_record::{ReplayRange, SinkRecord, SinkStatus};
-use stockhold_domain::RecordValue;
+use stockhold_domain::{Instant, RecordValue};
 
 /// The sinks.
 pub fn sinks(out: &mut Vec<u8>, all: &[SinkStatus]) {
@@ -16,21 +17,33 @@ pub fn sink(out: &mut Vec<u8>, SinkStatus { name, record, lag_events, lag_millis
     let mut object = Object::open(out);
     object.text("name", name);
     object.text("kind", &record.kind);
-    object.word("state", record.state.name());
+    object.word("state", record.state().name());
     object.number("position", record.position);
     object.number("lag_events", *lag_events);
     object.raw("lag_seconds", &format!("{}.{:03}", lag_millis / 1_000, lag_millis % 1_000));
     if let Some(error) = &record.last_error {
         let mut shown = Object::open(object.value("last_error"));
-        shown.time("at", error.time());
-        shown.text("message", &error.message);
+        put_failure(&mut shown, &error.failure);
         shown.text("event_id", &error.event_id);
         shown.number("position", error.position);
         shown.number("attempts", u64::from(error.attempts));
         shown.close();
     }
+    if !record.aside.is_empty() {
+        object.number("put_aside", record.aside.len() as u64);
+    }
     object.optional_text("instance", record.holder.as_deref());
     object.close();
+}
+
+/// Why something does not work with another system.
+pub(super) fn put_failure(object: &mut Object<'_>, failure: &DeliveryFailure) {
+    object.time("at", Instant::from_micros(failure.at));
+    object.text("message", &failure.message);
+    if let Some(next) = failure.next_at {
+        object.time("next_attempt_at", Instant::from_micros(next));
+    }
+    object.optional_text("action", failure.action.as_deref());
 }
 
 /// What a replay delivers again.

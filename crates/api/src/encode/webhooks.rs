@@ -2,7 +2,7 @@
 
 use super::cloud_event::open_cloud_event;
 use super::json::{Object, array, put_text};
-use crate::webhook_record::{FailedDelivery, WebhookRecord, WebhookStatus};
+use crate::webhook_record::{FailedDelivery, StoredSecret, WebhookRecord, WebhookStatus};
 use stockhold_domain::{EventId, Instant, RecordValue};
 use stockhold_service::WebhookSecret;
 
@@ -52,7 +52,7 @@ pub struct Delivery {
 pub struct WebhookTest {
     /// The status of the answer, if there was one.
     pub status: Option<u16>,
-    /// What was wrong, if there was none.
+    /// What stands behind the status, or what was wrong if there was none.
     pub error: Option<String>,
 }
 
@@ -74,8 +74,9 @@ pub fn webhook(out: &mut Vec<u8>, id: &str, record: &WebhookRecord) {
 pub fn with_secret(out: &mut Vec<u8>, id: &str, record: &WebhookRecord) {
     let mut object = Object::open(out);
     put_webhook(&mut object, id, record);
-    if let Some(newest) = record.secrets.first() {
-        object.text("secret", &newest.secret.reveal());
+    // One that was read from the store encrypted has been shown before.
+    if let Some(StoredSecret::Clear(newest)) = record.secrets.first().map(|newest| &newest.secret) {
+        object.text("secret", &newest.reveal());
     }
     object.close();
 }

@@ -45,8 +45,8 @@ pub(super) fn operations() -> Vec<Operation> {
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let older_than =
         "The age of what is archived. It can't be less than the time that idempotency keys are kept.";
-    let to = "The directory of the archive on the server, an absolute path. Default: `dir` of `[archive]` in the configuration. If that \
-              is set, no other directory is taken.";
+    let to = "The directory of the archive on the server, an absolute path: `dir` of `[archive]` in the configuration, or a directory \
+              below it. Every other one is refused with 403. Default: that of the configuration.";
     let ignored = "Sinks, by name, and webhooks, by id, that may lack what leaves. Default: none.";
     vec![
         (

@@ -60,7 +60,10 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                     always("customers", counter("Customers of the page.")),
                     always(
                         "rewrapped",
-                        counter("Those of them whose key was wrapped by another key before."),
+                        counter(
+                            "Those of them whose key was wrapped by another key before, and on the first page the records of webhooks and \
+                             signing keys that were.",
+                        ),
                     ),
                     maybe(
                         "unreadable",

@@ -26,25 +26,21 @@ fn shown() -> Value {
 
 /// The operations that can follow on an item.
 fn next() -> Value {
-    let link = |operation: &str, description: &str, body: Option<Value>| {
-        let mut link = json!({
+    let link = |operation: &str, description: &str| {
+        json!({
             "operationId": operation,
             "parameters": { "sku": "$response.body#/sku", "location": "$response.body#/location" },
             "description": description,
-        });
-        if let Some(body) = body {
-            link["requestBody"] = body;
-        }
-        link
+        })
     };
     json!({
-        "read": link("get_item", "Read it.", None),
-        "availability": link("get_availability", "Read how many units are available.", None),
-        "reserve": link("reserve", "Hold a unit of it.", Some(json!({ "owner_id": "cart-7" }))),
-        "adjust": link("adjust_stock", "Change its total.", Some(json!({ "delta": 24, "reason": "delivery 88" }))),
-        "delete": link("delete_item", "Delete it, if it is not in use.", None),
-        "pause": link("pause_item", "Refuse new reservations.", None),
-        "resume": link("resume_item", "Accept new reservations again.", None),
+        "read": link("get_item", "Read it."),
+        "availability": link("get_availability", "Read how many units are available."),
+        "reserve": link("reserve", "Hold a unit of it."),
+        "adjust": link("adjust_stock", "Change its total."),
+        "delete": link("delete_item", "Delete it, if it is not in use."),
+        "pause": link("pause_item", "Refuse new reservations."),
+        "resume": link("resume_item", "Accept new reservations again."),
     })
 }
 

@@ -42,6 +42,7 @@ mod units;
 mod docs;
 
 pub use docs::docs_html;
+pub use docs::html::SCRIPT as PAGE_SCRIPT;
 pub(crate) use docs::{answered_by, html};
 pub use gate::GATE_ITEMS;
 

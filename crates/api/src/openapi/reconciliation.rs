@@ -6,10 +6,12 @@ use super::samples::written;
 use super::schema::{
     always, array, closed, counter, flag, label, maybe, named, object, text, time, units, uuid, word,
 };
+use super::sinks::{ACTION, NEXT_ATTEMPT, delivery_state, failure_message};
+use crate::delivery_state::DeliveryFailure;
 use crate::encode;
 use crate::routes::RouteId;
 use crate::stock_master_record::{
-    DecrementBatch, DecrementLine, Finding, FindingKind, ReconciliationReport, StockMasterFailure,
+    DecrementBatch, DecrementLine, Finding, FindingKind, ReconciliationReport, StockMasterFailures,
     StockMasterRecord, StockMasterStatus,
 };
 use serde_json::{Value, json};
@@ -60,6 +62,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 vec![
                     always("stock_master", label("Its name in the configuration.")),
                     always("kind", word(&["json", "magento"], "What it is.")),
+                    always("state", delivery_state()),
                     always("position", counter("The last event whose sales it was told of.")),
                     maybe("batch", named("StockMasterBatch")),
                     maybe("last_error", named("StockMasterError")),
@@ -87,7 +90,12 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             "StockMasterError",
             object(
                 "The last failure of a call to a stock master.",
-                vec![always("at", time("When it failed.")), always("message", text("What happened."))],
+                vec![
+                    always("at", time("When it failed.")),
+                    always("message", failure_message()),
+                    maybe("next_attempt_at", time(NEXT_ATTEMPT)),
+                    maybe("action", text(ACTION)),
+                ],
             ),
         ),
         (
@@ -200,7 +208,12 @@ fn list() -> Operation {
         position: 2_402,
         batch: Some(batch),
         holder: Some("shop-1".to_owned()),
-        last_error: Some(StockMasterFailure::new(AT, "HTTP 503: down for a backup")),
+        failures: StockMasterFailures {
+            decrements: Some(
+                DeliveryFailure::new(AT, "HTTP 503: down for a backup").with_next_attempt(AT + 10_000_000),
+            ),
+            ..StockMasterFailures::default()
+        },
         ..StockMasterRecord::default()
     };
     let all = [StockMasterStatus { name: "erp".to_owned(), record, report: Some(report()) }];

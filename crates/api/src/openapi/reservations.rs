@@ -62,29 +62,25 @@ pub(super) fn on_one(route: RouteId) -> Operation {
 
 /// The operations that can follow on a reservation.
 fn next() -> Value {
-    let link = |operation: &str, description: &str, body: Option<Value>| {
-        let mut link = json!({
+    let link = |operation: &str, description: &str| {
+        json!({
             "operationId": operation,
             "parameters": { "reservation_id": "$response.body#/reservation_id" },
             "description": description,
-        });
-        if let Some(body) = body {
-            link["requestBody"] = body;
-        }
-        link
+        })
     };
     json!({
-        "read": link("get_reservation", "Read it.", None),
-        "history": link("get_reservation_events", "Read its history.", None),
-        "confirm": link("confirm", "Sell its units.", None),
-        "extend": link("extend", "Move its deadline.", Some(json!({ "ttl_seconds": 600 }))),
-        "amend": link("amend", "Change it.", Some(json!({ "ttl_seconds": 600, "metadata": { "gift": false } }))),
-        "transfer": link("transfer", "Give it to a customer.", Some(json!({ "customer_id": "customer-90" }))),
-        "pay": link("open_payment", "Keep it while it is paid for.", Some(json!({ "payment_id": "payment-55" }))),
-        "end_payment": link("close_payment", "End its payment window.", None),
-        "fulfil": link("fulfil", "Record that its units left the shelf.", None),
-        "release": link("release", "Put its units back into stock.", None),
-        "return": link("return_units", "Put sold units back into stock.", Some(json!({ "reason": "damaged" }))),
+        "read": link("get_reservation", "Read it."),
+        "history": link("get_reservation_events", "Read its history."),
+        "confirm": link("confirm", "Sell its units."),
+        "extend": link("extend", "Move its deadline."),
+        "amend": link("amend", "Change it."),
+        "transfer": link("transfer", "Give it to a customer."),
+        "pay": link("open_payment", "Keep it while it is paid for."),
+        "end_payment": link("close_payment", "End its payment window."),
+        "fulfil": link("fulfil", "Record that its units left the shelf."),
+        "release": link("release", "Put its units back into stock."),
+        "return": link("return_units", "Put sold units back into stock."),
     })
 }
 

@@ -7,9 +7,11 @@ use super::schema::{
     always, array, closed, counter, integer, label, maybe, named, object, request_time, text, time, uuid,
     word,
 };
+use crate::delivery_state::{DeliveryFailure, DeliveryState};
 use crate::encode;
+use crate::printable::QUOTE_CHARS;
 use crate::routes::RouteId;
-use crate::sink_record::{ReplayRange, SinkFailure, SinkRecord, SinkState, SinkStatus};
+use crate::sink_record::{ReplayRange, SinkFailure, SinkRecord, SinkStatus};
 use serde_json::{Value, json};
 use stockhold_domain::limits::POSITION;
 
@@ -29,7 +31,6 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Their schemas, by name.
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    let states = [SinkState::Running, SinkState::Retrying, SinkState::Blocked, SinkState::Standby];
     let position = "The newest event that was delivered, or left out by the filter, with all before it.";
     let lag = json!({
         "type": "number", "minimum": 0,
@@ -56,18 +57,18 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                             "What it is.",
                         ),
                     ),
-                    always(
-                        "state",
-                        word(
-                            &states.map(SinkState::name),
-                            "`running`; `retrying`: the last delivery failed; `blocked`: it refuses an event for good; `standby`: no \
-                             instance serves it.",
-                        ),
-                    ),
+                    always("state", delivery_state()),
                     always("position", counter(position)),
                     always("lag_events", counter("Events that it has not got yet.")),
                     always("lag_seconds", lag),
                     maybe("last_error", named("SinkError")),
+                    maybe(
+                        "put_aside",
+                        counter(
+                            "Events of which a part could not be delivered while others could: a mail whose server does not take it for \
+                             its recipient. They are tried again, and given up after five days. Absent: none.",
+                        ),
+                    ),
                     maybe("instance", label("The instance that serves it.")),
                 ],
             ),
@@ -78,7 +79,9 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 "The failure that keeps a sink from getting events.",
                 vec![
                     always("at", time("When the last attempt failed.")),
-                    always("message", text("What the other system said.")),
+                    always("message", failure_message()),
+                    maybe("next_attempt_at", time(NEXT_ATTEMPT)),
+                    maybe("action", text(ACTION)),
                     always("event_id", uuid("The event that it does not take.")),
                     always("position", counter("The position of that event.")),
                     always("attempts", counter("Failed attempts.")),
@@ -116,6 +119,27 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// What `next_attempt_at` of a failure is.
+pub(super) const NEXT_ATTEMPT: &str = "When the next attempt is due.";
+/// What `action` of a failure is.
+pub(super) const ACTION: &str = "Who has to do what before it goes on. Absent: it may go on by itself.";
+
+/// The state of what works with another system.
+pub(super) fn delivery_state() -> Value {
+    word(
+        &DeliveryState::ALL.map(DeliveryState::name),
+        "`running`; `retrying`: the last attempt failed, and the next one may succeed; `blocked`: nothing goes on before somebody does \
+         what `last_error.action` says; `standby`: no instance serves it.",
+    )
+}
+
+/// What the other system said.
+pub(super) fn failure_message() -> Value {
+    text(&format!(
+        "What the other system said, at most {QUOTE_CHARS} printable characters, or what happened."
+    ))
+}
+
 /// The position of an event.
 fn event_position(description: &str) -> Value {
     integer(1, POSITION, description)
@@ -127,8 +151,11 @@ fn on_one(route: RouteId, name: &'static str) -> Operation {
 
 fn list() -> Operation {
     let error = SinkFailure {
-        at: 1_795_627_174_558_536,
-        message: "no queue takes the event: NO_ROUTE (312); bind a queue to the exchange".to_owned(),
+        failure: DeliveryFailure::new(1_795_627_174_558_536, "no queue takes the event: NO_ROUTE (312)")
+            .with_action(Some(
+                "the operator of RabbitMQ has to bind a queue to the exchange, or skip the event",
+            ))
+            .with_next_attempt(1_795_627_184_558_536),
         event_id: event_id(1).to_string(),
         position: 2_011,
         attempts: 3,
@@ -136,7 +163,6 @@ fn list() -> Operation {
     let record = |kind: &str, position| SinkRecord {
         kind: kind.to_owned(),
         position,
-        state: SinkState::Running,
         holder: Some("shop-1".to_owned()),
         ..SinkRecord::default()
     };
@@ -146,8 +172,7 @@ fn list() -> Operation {
         lag_events,
         lag_millis,
     };
-    let blocked =
-        SinkRecord { state: SinkState::Blocked, last_error: Some(error), ..record("rabbitmq", 2_010) };
+    let blocked = SinkRecord { last_error: Some(error), ..record("rabbitmq", 2_010) };
     let all = [sink("ledger", record("file", 2_411), 0, 0), sink("orders", blocked, 401, 12_400)];
     Operation::of(RouteId::ListSinks).responds(json!({
         "blocked": example("One sink is blocked", written(|out| encode::sinks(out, &all))),

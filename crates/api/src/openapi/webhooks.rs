@@ -13,7 +13,7 @@ use crate::decode::{ROTATION_OVERLAP_SECONDS, WEBHOOK_ENTRIES};
 use crate::encode::{self, Delivery, DeliveryStatus, WebhookTest};
 use crate::routes::RouteId;
 use crate::webhook_record::{
-    EndpointSecret, FailedDelivery, WEBHOOKS, WebhookProgress, WebhookRecord, WebhookStatus,
+    EndpointSecret, FailedDelivery, StoredSecret, WEBHOOKS, WebhookProgress, WebhookRecord, WebhookStatus,
 };
 use serde_json::{Value, json};
 use stockhold_domain::limits::POSITION;
@@ -86,7 +86,12 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                     always("event_id", uuid("The id of the message, as `webhook-id` has it.")),
                     always("delivered", flag("Whether the endpoint answered with a status from 200 to 299.")),
                     maybe("response_status", response_status()),
-                    maybe("error", text("What was wrong, if there was no answer.")),
+                    maybe(
+                        "error",
+                        text(
+                            "What stands behind the status of the last answer, or what was wrong if there was none.",
+                        ),
+                    ),
                 ],
             ),
         ),
@@ -220,7 +225,12 @@ fn delivery() -> Value {
             ),
             maybe("attempts", counter("Attempts that failed. Absent: it succeeded.")),
             maybe("response_status", response_status()),
-            maybe("error", text("What was wrong with the last attempt, if there was no answer.")),
+            maybe(
+                "error",
+                text(
+                    "What stands behind the status of the last answer, or what was wrong if there was none.",
+                ),
+            ),
             maybe("next_attempt_at", time("When it is tried again.")),
             maybe("created_at", time("When the event was decided. Absent: the event was archived.")),
         ],
@@ -260,7 +270,7 @@ fn sample() -> WebhookRecord {
         rate_limit: Some(50),
         status: WebhookStatus::Enabled,
         disabled_reason: None,
-        secrets: vec![EndpointSecret { secret: sample_secret(), ends_at: None }],
+        secrets: vec![EndpointSecret { secret: StoredSecret::Clear(sample_secret()), ends_at: None }],
         created_at: 1_795_627_174_558_536,
         updated_at: 1_795_627_174_558_536,
         enabled_after: 2_010,

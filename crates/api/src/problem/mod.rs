@@ -396,6 +396,13 @@ impl Problem {
         Self::plain(Reason::GateNotConfigured, detail.to_owned())
     }
 
+    /// The archive may not be written to the directory that the request names.
+    pub fn other_archive_directory() -> Self {
+        let detail = "The server writes archives to the directory of its setting `archive.dir`, or below it. `to` is no such directory, or \
+                      the setting is missing.";
+        Self::plain(Reason::Forbidden, detail.to_owned())
+    }
+
     /// The request concerns everything, and the caller is restricted.
     pub fn concerns_everything() -> Self {
         let detail = "This concerns everything, and the credential is restricted. Use a credential without restrictions.";

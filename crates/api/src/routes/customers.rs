@@ -52,7 +52,8 @@ pub(super) const REWRAP_CUSTOMERS: RouteSpec = RouteSpec {
     metric: "rewrap_customers",
     summary: "Wrap the keys of customers with the first configured key",
     description: "After a new key was put in front of `customers.encryption_keys`: wraps the keys of a page of customers with it. Repeat it \
-        with `starting_after` until `has_more` is false. Then no customer needs the other keys any more. It may be repeated, and may \
+        with `starting_after` until `has_more` is false. The first page also encrypts the secrets \
+        of webhooks and the signing key of hold tokens with it. Then nothing needs the other keys any more. It may be repeated, and may \
         end at any point.",
     access: Access::Write,
     scope: RequiredScope::One(Scope::CustomersWrite),

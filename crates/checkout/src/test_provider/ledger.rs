@@ -5,9 +5,10 @@ use super::method::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
+use stockhold_store::own_files;
 
 /// Times that a refund of `refund_fails_three_times` fails.
 const FAILED_REFUNDS: u32 = 3;
@@ -83,7 +84,7 @@ impl Ledger {
                 }
             }
         }
-        let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+        let mut file = own_files::options().create(true).append(true).open(file)?;
         // Whatever the last line was, the next one begins anew.
         if !payments.is_empty() || !answers.is_empty() {
             file.write_all(b"\n")?;

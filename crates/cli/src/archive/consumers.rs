@@ -43,7 +43,7 @@ fn consumer(record: &Record, records: &[Record]) -> Option<ReadPosition> {
     let bytes = record.value.as_ref()?.as_bytes();
     match record.key.kind {
         RecordKind::Sink => {
-            let position = SinkRecord::from_bytes(bytes).map_or(0, |sink| sink.position);
+            let position = SinkRecord::from_bytes(bytes).map_or(0, |sink| sink.needed_after());
             Some((format!("the sink {id}"), position))
         }
         RecordKind::Webhook => {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stockhold_config::{Config, StorePlace, exit};
 use stockhold_domain::Instant;
-use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary};
+use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary, own_files};
 
 #[derive(Args)]
 pub(super) struct ArchiveArgs {
@@ -32,6 +32,9 @@ pub(super) struct ArchiveArgs {
     /// Address of the API of the server that uses the data directory [default: the server has written it into the directory]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
+    /// Send the API key to that address without TLS also if it is another machine's, where everybody on the way can read it
+    #[arg(long)]
+    plain_http: bool,
     /// Remove from the store what is written and synced
     #[arg(long)]
     drop: bool,
@@ -66,6 +69,12 @@ pub(super) fn run(args: &ArchiveArgs) -> ExitCode {
                 "--to is missing, and the configuration has no archive.dir: name a directory".to_owned(),
             )
         })?;
+        let below_data = |to: PathBuf| {
+            own_files::resolved(&config.data_dir).is_ok_and(|data_dir| to.starts_with(data_dir))
+        };
+        if config.store.is_embedded() && own_files::resolved(to).is_ok_and(below_data) {
+            return Err((exit::USAGE, "--to must not be in the data directory: name another one".to_owned()));
+        }
         if config.store.is_embedded() {
             embedded::run(args, to, &config)
         } else {

@@ -42,7 +42,7 @@ pub(super) fn run(args: &ArchiveArgs, to: &Path, url: &str) -> Result<(), (u8, S
     let body = body.to_string();
     let mut outcome = Err((exit::FAILED, String::new()));
     block_on(async {
-        outcome = ask(url, body.as_bytes()).await;
+        outcome = ask(url, args.plain_http, body.as_bytes()).await;
         ExitCode::SUCCESS
     });
     let done = outcome?;
@@ -50,18 +50,25 @@ pub(super) fn run(args: &ArchiveArgs, to: &Path, url: &str) -> Result<(), (u8, S
     Ok(())
 }
 
-async fn ask(url: &str, body: &[u8]) -> Result<ArchiveSummary, (u8, String)> {
-    let say = |what: &str| anstream::eprintln!("stockhold: {what}");
+/// Whether the server refuses the directory: what the credential lacks would be named.
+fn is_other_directory(problem: &Problem) -> bool {
+    problem.status == 403 && !problem.more.contains_key("missing")
+}
+
+async fn ask(url: &str, plain_http: bool, body: &[u8]) -> Result<ArchiveSummary, (u8, String)> {
+    let say = |what: &str| eprintln!("stockhold: {what}");
     let failed = |error| {
         // An age or a directory that the server refuses is a wrong command line, as without a server.
-        let is_request = |problem: &Problem| problem.status == 400;
-        let code = match &error {
-            CallError::Refused(problem) if is_request(problem) => exit::USAGE,
-            other => exit_code(other),
-        };
-        (code, explain(url, &error))
+        match &error {
+            CallError::Refused(problem) if problem.status == 400 => (exit::USAGE, explain(url, &error)),
+            CallError::Refused(problem) if is_other_directory(problem) => {
+                let advice = "Set `dir` of `[archive]` (STOCKHOLD_ARCHIVE__DIR) in the configuration of the server, and start it again";
+                (exit::USAGE, format!("{}. {advice}", explain(url, &error).trim_end_matches('.')))
+            }
+            other => (exit_code(other), explain(url, &error)),
+        }
     };
-    let client = RetryClient::new(url, PATIENCE, Box::new(say)).map_err(failed)?;
+    let client = RetryClient::new(url, plain_http, PATIENCE, Box::new(say)).map_err(failed)?;
     let bar = ProgressBar::new_spinner();
     let mut done: Option<ArchiveSummary> = None;
     loop {

@@ -144,7 +144,12 @@ impl BenchArgs {
     }
 
     async fn bench(&self, url: &str, admin: &str) -> Result<BenchReport, CallError> {
-        let caller = RetryClient::new(url, Duration::from_secs(self.patience), Box::new(|_| {}))?;
+        let caller = RetryClient::new(
+            url,
+            self.server.plain_http,
+            Duration::from_secs(self.patience),
+            Box::new(|_| {}),
+        )?;
         caller.check_reachable().await?;
         let skus = self.set_up(&caller).await?;
         let side = self.admin_side(url, admin).await;

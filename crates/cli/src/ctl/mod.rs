@@ -294,7 +294,7 @@ impl CallArgs {
     fn connect(&self) -> Result<(String, RetryClient), ExitCode> {
         let url = self.server.url().map_err(|why| exit::because(exit::USAGE, why))?;
         let tell = Box::new(|what: &str| eprintln!("stockhold: {what}"));
-        let caller = RetryClient::new(&url, Duration::from_secs(self.patience), tell);
+        let caller = RetryClient::new(&url, self.server.plain_http, Duration::from_secs(self.patience), tell);
         let caller = caller.map_err(|why| exit::because(exit::USAGE, why))?;
         Ok((url, caller))
     }

@@ -82,10 +82,14 @@ fn stock_masters(value: &Value) -> String {
             let error = &one["last_error"];
             let _ = writeln!(
                 shown,
-                "  last failure at {}: {}",
+                "  {} since {}: {}",
+                show::text(&one["state"]),
                 show::text(&error["at"]),
                 show::text(&error["message"])
             );
+            if let Some(action) = error["action"].as_str() {
+                let _ = writeln!(shown, "  to do: {action}");
+            }
         }
         if one["report"].is_object() {
             shown.push_str(&report(&one["report"]));

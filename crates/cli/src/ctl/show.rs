@@ -418,6 +418,6 @@ pub(super) fn text(value: &Value) -> String {
         Value::String(text) => printable(text),
         Value::Null => String::new(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
-        other => other.to_string(),
+        other => printable(&other.to_string()),
     }
 }

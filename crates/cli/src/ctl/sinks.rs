@@ -124,6 +124,9 @@ fn sinks(value: &Value) -> String {
                 show::text(&error["attempts"]),
                 show::text(&error["message"])
             );
+            if let Some(action) = error["action"].as_str() {
+                let _ = writeln!(shown, "{}: to do: {action}", show::text(&sink["name"]));
+            }
         }
     }
     shown

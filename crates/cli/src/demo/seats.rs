@@ -2,6 +2,7 @@
 
 use super::{PATIENCE, ServerProcess, bug};
 use crate::client::{CallError, RetryClient};
+use crate::out;
 use crate::seat_map::drawn;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -248,7 +249,7 @@ impl SeatMapView {
         let Some(layout) = &self.layout else { return };
         if self.on_terminal && self.lines > 0 {
             // Up to where it began.
-            print!("\u{1b}[{}A", self.lines);
+            out::bytes(format!("\u{1b}[{}A", self.lines).as_bytes());
         }
         print!("{}", drawn(layout, map));
         self.lines = layout.rows.len() + 1;

@@ -12,7 +12,7 @@ use clap::Args;
 use serde::Serialize;
 use std::process::ExitCode;
 use stockhold_config::exit;
-use stockhold_config::{Flags, Loaded};
+use stockhold_config::{Config, Flags, Loaded};
 
 #[derive(Args)]
 pub(super) struct DoctorArgs {
@@ -72,9 +72,9 @@ pub(super) fn run(args: &DoctorArgs) -> ExitCode {
         } else {
             findings.iter().for_each(Finding::tell);
             match (wrong, look) {
-                (0, 0) => println_styled!("\nnothing is wrong"),
-                (0, look) => println_styled!("\nnothing is wrong; {look} to look at"),
-                (wrong, look) => println_styled!("\n{wrong} wrong, {look} to look at"),
+                (0, 0) => println!("\nnothing is wrong"),
+                (0, look) => println!("\nnothing is wrong; {look} to look at"),
+                (wrong, look) => println!("\n{wrong} wrong, {look} to look at"),
             }
         }
         ExitCode::from(if wrong == 0 { exit::DONE } else { exit::FAILED })
@@ -103,6 +103,7 @@ impl DoctorArgs {
         } else {
             findings.extend(data::elsewhere(&config.store));
         }
+        findings.extend(permissions(config));
         findings.extend(network::certificate(config));
         findings.extend(network::check(config).await);
         findings
@@ -120,6 +121,13 @@ fn settings(loaded: &Loaded) -> Finding {
     ok("config", format!("valid: {}", shown.join(", ")))
 }
 
+/// Whether other users of this machine can read what the server writes.
+fn permissions(config: &Config) -> Vec<Finding> {
+    let advice = "reservations, personal data and secrets are in these files";
+    let wide = config.wide_files();
+    wide.into_iter().map(|says| look("permissions", says, advice)).collect()
+}
+
 impl Finding {
     fn tell(&self) {
         let (word, colour) = match self.grade {
@@ -128,9 +136,9 @@ impl Finding {
             Severity::Wrong => ("WRONG", AnsiColor::Red),
         };
         let style = Style::new().fg_color(Some(colour.into()));
-        println_styled!("{style}{word:<5}{style:#}  {:<12} {}", self.check, self.says);
+        println_styled!(style, &format!("{word:<5}"), "  {:<12} {}", self.check, self.says);
         if let Some(advice) = &self.advice {
-            println_styled!("       {:<12} → {advice}", "");
+            println!("       {:<12} → {advice}", "");
         }
     }
 }

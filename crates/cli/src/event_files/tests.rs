@@ -62,6 +62,25 @@ fn files_are_read_as_they_were_written() {
 }
 
 #[test]
+fn nothing_is_made_before_the_first_file() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("a/archive");
+    let mut files = EventFiles::open(&dir).unwrap();
+    assert_eq!(files.files().unwrap(), []);
+    assert!(!root.path().join("a").exists());
+    let mut other = EventFiles::open(&dir).unwrap();
+    write(&mut files, &rows(1, 9), None);
+    // The other one has looked when there was nothing.
+    assert!(other.begin(1, None).unwrap_err().contains("another process"));
+    drop((files, other));
+    fs::remove_file(dir.join("archive.lock")).unwrap();
+    let first = EventFiles::open(&dir).unwrap();
+    assert!(EventFiles::open(&dir).is_err(), "files without a lock are locked");
+    drop(first);
+    assert!(EventFiles::read_only(&root.path().join("none")).files().is_err());
+}
+
+#[test]
 fn a_file_that_was_changed_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut files = EventFiles::open(dir.path()).unwrap();

@@ -11,6 +11,7 @@ use super::import::FileFormat;
 use super::out;
 use super::plural::counted;
 use super::server::{self, ServerArgs};
+use super::spreadsheet::{is_formula, made_safe};
 use clap::{Args, Subcommand};
 use columns::CsvColumns;
 use indicatif::ProgressBar;
@@ -112,6 +113,10 @@ struct OutputArgs {
     /// Leave out the first line of CSV, to append to an earlier export
     #[arg(long)]
     no_header: bool,
+    /// Put ' in front of CSV cells that a spreadsheet would take for formulas: those that begin with = + - @ ' tab or return. `import
+    /// --spreadsheet-safe` takes it off
+    #[arg(long)]
+    spreadsheet_safe: bool,
     /// How long to wait for a server that does not answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
@@ -127,6 +132,8 @@ struct OutputArgs {
 struct ExportReport {
     entries: u64,
     rows: u64,
+    /// Cells that a spreadsheet may take for formulas.
+    formula_cells: u64,
     bytes: u64,
     seconds: f64,
     out: Option<String>,
@@ -142,10 +149,12 @@ pub(super) fn run(args: &ExportArgs) -> ExitCode {
     let bar = ProgressBar::new_spinner();
     let notices = bar.clone();
     let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-    let caller = match RetryClient::new(&url, Duration::from_secs(how.patience), Box::new(say)) {
-        Ok(caller) => caller,
-        Err(why) => return exit::because(exit::USAGE, why),
-    };
+    let caller =
+        match RetryClient::new(&url, how.server.plain_http, Duration::from_secs(how.patience), Box::new(say))
+        {
+            Ok(caller) => caller,
+            Err(why) => return exit::because(exit::USAGE, why),
+        };
     let sink = match how.sink(shape) {
         Ok(sink) => sink,
         Err(why) => return exit::because(exit::FAILED, why),
@@ -232,10 +241,11 @@ impl OutputArgs {
         }
         bar.finish_and_clear();
         match sink.finish() {
-            Ok((rows, bytes)) => {
+            Ok(RowCounts { rows, bytes, formula_cells }) => {
                 self.tell(&ExportReport {
                     entries,
                     rows,
+                    formula_cells,
                     bytes,
                     seconds: begun.elapsed().as_secs_f64(),
                     out: self.out.as_ref().map(|out| out.display().to_string()),
@@ -250,11 +260,12 @@ impl OutputArgs {
         let format =
             self.format.or_else(|| self.out.as_deref().and_then(FileFormat::of)).unwrap_or(FileFormat::Jsonl);
         let out = BufWriter::with_capacity(1 << 16, ExportTarget::open(self.out.as_deref())?);
-        let mut sink = RowWriter { out, format, shape, rows: 0, bytes: 0 };
+        let is_safe = self.spreadsheet_safe;
+        let mut sink = RowWriter { out, format, shape, is_safe, counts: RowCounts::default() };
         if format == FileFormat::Csv && !self.no_header {
             let header: Vec<String> = sink.shape.header().map(str::to_owned).collect();
             sink.csv(&header)?;
-            sink.rows = 0;
+            sink.counts.rows = 0;
         }
         Ok(sink)
     }
@@ -276,10 +287,17 @@ impl OutputArgs {
             eprintln!("{}", serde_json::json!(report));
             return;
         }
-        let ExportReport { entries, rows, bytes, seconds, .. } = report;
+        let ExportReport { entries, rows, formula_cells, bytes, seconds, .. } = report;
         let to = report.out.as_deref().unwrap_or("standard output");
         let rows =
             if rows == entries { String::new() } else { format!(" in {}", counted(*rows, "row", "rows")) };
+        if *formula_cells > 0 {
+            eprintln!(
+                "stockhold: a spreadsheet may take {} for formulas, which the callers of the server have chosen: --spreadsheet-safe \
+                 puts ' in front of them",
+                counted(*formula_cells, "cell", "cells")
+            );
+        }
         eprintln!("{entries} exported{rows}, {} to {to} in {seconds:.2} s", indicatif::HumanBytes(*bytes));
     }
 }
@@ -289,19 +307,32 @@ struct RowWriter {
     out: BufWriter<ExportTarget>,
     format: FileFormat,
     shape: CsvColumns,
+    /// Whether cells are made safe for spreadsheets.
+    is_safe: bool,
+    counts: RowCounts,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowCounts {
     rows: u64,
     bytes: u64,
+    formula_cells: u64,
 }
 
 impl RowWriter {
     fn put(&mut self, entry: &str) -> Result<(), String> {
         if self.format == FileFormat::Jsonl {
-            self.rows += 1;
-            self.bytes += entry.len() as u64 + 1;
+            self.counts.rows += 1;
+            self.counts.bytes += entry.len() as u64 + 1;
             let written = self.out.write_all(entry.as_bytes()).and_then(|()| self.out.write_all(b"\n"));
             return written.map_err(|error| self.failed(&error));
         }
-        for row in self.shape.rows(entry)? {
+        for mut row in self.shape.rows(entry)? {
+            if self.is_safe {
+                row = row.iter().map(|cell| made_safe(cell)).collect();
+            }
+            self.counts.formula_cells += row.iter().filter(|cell| is_formula(cell)).count() as u64;
             self.csv(&row)?;
         }
         Ok(())
@@ -312,8 +343,8 @@ impl RowWriter {
         let written = writer.write_record(row).map_err(|error| error.to_string());
         written.map_err(|error| format!("writing: {error}"))?;
         let bytes = writer.into_inner().map_err(|error| format!("writing: {error}"))?;
-        self.rows += 1;
-        self.bytes += bytes.len() as u64;
+        self.counts.rows += 1;
+        self.counts.bytes += bytes.len() as u64;
         self.out.write_all(&bytes).map_err(|error| self.failed(&error))
     }
 
@@ -321,11 +352,11 @@ impl RowWriter {
         self.out.flush().map_err(|error| self.failed(&error))
     }
 
-    /// Ends the file, and returns its rows and bytes.
-    fn finish(mut self) -> Result<(u64, u64), String> {
+    /// Ends the file, and returns what was written.
+    fn finish(mut self) -> Result<RowCounts, String> {
         self.flush()?;
         self.out.get_mut().finish().map_err(|error| self.failed(&error))?;
-        Ok((self.rows, self.bytes))
+        Ok(self.counts)
     }
 
     /// Keeps what is written so far.

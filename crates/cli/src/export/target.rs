@@ -5,13 +5,12 @@ use crate::out;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use stockhold_store::own_files;
 
 /// Most symbolic links in a chain, as operating systems allow.
 const MOST_LINKS: u32 = 40;
-/// Mode of a new file. Only its owner may read it, because exports contain purchases of customers.
-const OWN: u32 = 0o600;
 /// Permission bits of owner, group and others.
 const RIGHTS: u32 = 0o777;
 /// Permission bits of owner and others.
@@ -112,7 +111,7 @@ impl PartialFile {
             }
             _ => {}
         }
-        let file = OpenOptions::new().write(true).create_new(true).mode(OWN).open(&path)?;
+        let file = own_files::options().write(true).create_new(true).open(&path)?;
         Ok(Self { path, file, target, replaced, temporary: true })
     }
 

@@ -3,6 +3,7 @@
 
 use super::row::RowError;
 use crate::csv_lines::LineCounter;
+use crate::spreadsheet::read_back;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -20,8 +21,16 @@ pub(super) struct CsvRecords<C> {
     reader: Box<Reader<BoundedReader>>,
     lines: Rc<RefCell<LineCounter>>,
     meter: Rc<ReadMeter>,
-    delimiter: u8,
+    form: CsvForm,
     columns: Vec<(String, C)>,
+}
+
+/// How a CSV file is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CsvForm {
+    pub(super) delimiter: u8,
+    /// Whether cells that a spreadsheet would take for formulas have ' in front.
+    pub(super) is_spreadsheet_safe: bool,
 }
 
 impl<C> CsvRecords<C> {
@@ -29,23 +38,23 @@ impl<C> CsvRecords<C> {
     pub(super) fn open(
         input: Box<dyn Read>,
         meter: Rc<ReadMeter>,
-        delimiter: u8,
+        form: CsvForm,
         columns: impl FnOnce(&[String]) -> Result<Vec<C>, String>,
     ) -> Result<Self, String> {
         let lines = Rc::<RefCell<LineCounter>>::default();
         let input = BoundedReader { input, meter: Rc::clone(&meter), lines: Some(Rc::clone(&lines)) };
         let mut builder = ReaderBuilder::new();
-        builder.flexible(true).delimiter(delimiter).buffer_capacity(BUFFER);
+        builder.flexible(true).delimiter(form.delimiter).buffer_capacity(BUFFER);
         let mut reader = Box::new(builder.from_reader(input));
         let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
         let line = lines.borrow_mut().record(0);
-        if lines.borrow().is_open(reader.position().byte(), delimiter) {
+        if lines.borrow().is_open(reader.position().byte(), form.delimiter) {
             return Err(not_closed(line));
         }
         let names = names_of(&header)?;
         let columns = columns(&names)?;
         let columns = names.into_iter().zip(columns).collect();
-        Ok(Self { reader, lines, meter, delimiter, columns })
+        Ok(Self { reader, lines, meter, form, columns })
     }
 
     /// The next record, or what is wrong with it; `None` at the end. `begin` makes a value for the record's line, and `put` adds the
@@ -65,7 +74,7 @@ impl<C> CsvRecords<C> {
             Ok(true) => {}
             Err(error) => return Err(format!("from line {line} on: {error}")),
         }
-        if self.lines.borrow().is_open(self.reader.position().byte(), self.delimiter) {
+        if self.lines.borrow().is_open(self.reader.position().byte(), self.form.delimiter) {
             return Err(not_closed(line));
         }
         let mut row = begin(line);
@@ -94,6 +103,7 @@ impl<C> CsvRecords<C> {
                     format!("is not UTF-8 ({}); save the file as UTF-8", String::from_utf8_lossy(bytes)),
                 )
             })?;
+            let text = if self.form.is_spreadsheet_safe { read_back(text) } else { text };
             put(column, text).map_err(|what| bad(name, what))?;
         }
         Ok(())

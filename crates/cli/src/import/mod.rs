@@ -22,6 +22,7 @@ use super::plural::counted;
 use super::server::{self, ServerArgs};
 use apply::{ApplyOptions, ExistingItems, RowOutcome, StockMeaning};
 use clap::Args;
+use csv_records::CsvForm;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{ImportReport, per_second};
 use row::{ItemField, ItemRow, RowError};
@@ -73,6 +74,9 @@ pub(super) struct ImportArgs {
     /// Separator of CSV fields: one character, or \t
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
+    /// Take the ' off CSV cells that `export --spreadsheet-safe` has put in front of = + - @ ' tab and return
+    #[arg(long)]
+    spreadsheet_safe: bool,
     /// The column of a field, like total_units=Qty. Repeat it for more fields
     #[arg(long, value_name = "FIELD=NAME", value_parser = renaming, conflicts_with_all = OTHER_ROWS)]
     column: Vec<(ItemField, String)>,
@@ -172,7 +176,7 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
     };
     let reading = ReadOptions {
         format,
-        delimiter: args.delimiter,
+        csv: args.csv_form(),
         location: &args.location,
         renamed: &args.column,
         ignored: &args.ignore,
@@ -189,7 +193,12 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
     let bar = args.bar();
     let notices = bar.clone();
     let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+    let caller = match RetryClient::new(
+        &url,
+        args.server.plain_http,
+        Duration::from_secs(args.patience),
+        Box::new(say),
+    ) {
         Ok(caller) => Rc::new(caller),
         Err(why) => return exit::because(exit::USAGE, why),
     };
@@ -232,6 +241,10 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
 }
 
 impl ImportArgs {
+    fn csv_form(&self) -> CsvForm {
+        CsvForm { delimiter: self.delimiter, is_spreadsheet_safe: self.spreadsheet_safe }
+    }
+
     fn check(&self) -> Result<FileFormat, String> {
         if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
             return Err(format!("--connections {}: must be 1 to {MOST_CONNECTIONS}", self.connections));
@@ -246,7 +259,7 @@ impl ImportArgs {
         let shape = format!(
             "{url} {} {:?} {:?} {:?} {:?} {:?} {:?}",
             format.name(),
-            self.delimiter,
+            (self.delimiter, self.spreadsheet_safe),
             self.column,
             self.ignore,
             self.location,

@@ -1,7 +1,7 @@
 //! Reads a file of items row by row. A row that can't be used becomes an error with its line and column. Nothing is dropped and nothing
 //! is guessed.
 
-use super::csv_records::{CsvRecords, ReadMeter, input};
+use super::csv_records::{CsvForm, CsvRecords, ReadMeter, input};
 use super::json_lines::JsonLines;
 use super::row::{FieldValue, ItemField, ItemRow, RowBuilder, RowError};
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ impl FileFormat {
 /// Options for reading a file.
 pub(super) struct ReadOptions<'a> {
     pub(super) format: FileFormat,
-    pub(super) delimiter: u8,
+    pub(super) csv: CsvForm,
     /// Location of items whose rows name none.
     pub(super) location: &'a str,
     /// Columns of the file for our fields.
@@ -72,7 +72,7 @@ impl<'a> ItemSource<'a> {
         let rows = match reading.format {
             FileFormat::Jsonl => RowReader::Jsonl(JsonLines::open(input, Rc::clone(&meter))),
             FileFormat::Csv => {
-                RowReader::Csv(CsvRecords::open(input, Rc::clone(&meter), reading.delimiter, |names| {
+                RowReader::Csv(CsvRecords::open(input, Rc::clone(&meter), reading.csv, |names| {
                     columns(names, reading)
                 })?)
             }
@@ -188,7 +188,7 @@ mod tests {
         std::io::Write::write_all(&mut file, content).unwrap();
         let reading = ReadOptions {
             format,
-            delimiter: b',',
+            csv: CsvForm { delimiter: b',', is_spreadsheet_safe: false },
             location: "default",
             renamed: &[],
             ignored: &["note".to_owned()],

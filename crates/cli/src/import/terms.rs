@@ -61,7 +61,12 @@ pub(super) fn run(args: &ImportArgs) -> ExitCode {
         Err(why) => return exit::because(exit::USAGE, why),
     };
     let say = |what: &str| eprintln!("stockhold: {what}");
-    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+    let caller = match RetryClient::new(
+        &url,
+        args.server.plain_http,
+        Duration::from_secs(args.patience),
+        Box::new(say),
+    ) {
         Ok(caller) => caller,
         Err(why) => return exit::because(exit::USAGE, why),
     };

@@ -68,7 +68,12 @@ pub(super) fn run(args: &ImportArgs, sku: &str) -> ExitCode {
         Err(why) => return exit::because(exit::USAGE, why),
     };
     let say = |what: &str| eprintln!("stockhold: {what}");
-    let caller = match RetryClient::new(&url, Duration::from_secs(args.patience), Box::new(say)) {
+    let caller = match RetryClient::new(
+        &url,
+        args.server.plain_http,
+        Duration::from_secs(args.patience),
+        Box::new(say),
+    ) {
         Ok(caller) => caller,
         Err(why) => return exit::because(exit::USAGE, why),
     };
@@ -103,7 +108,7 @@ type UnitColumn = Option<&'static str>;
 /// Opens the file and reads its columns.
 fn open(args: &ImportArgs) -> Result<CsvRecords<UnitColumn>, String> {
     let records = input(&args.file).and_then(|input| {
-        CsvRecords::open(input, Rc::default(), args.delimiter, |names| columns(names, args))
+        CsvRecords::open(input, Rc::default(), args.csv_form(), |names| columns(names, args))
     });
     records.map_err(|why| format!("{}: {why}", args.file.display()))
 }

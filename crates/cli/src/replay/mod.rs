@@ -201,7 +201,8 @@ impl ReplayArgs {
         let bar = progress(plan.steps.len());
         let notices = bar.clone();
         let say = move |what: &str| notices.suspend(|| eprintln!("stockhold: {what}"));
-        let caller = RetryClient::new(url, Duration::from_secs(self.patience), Box::new(say));
+        let caller =
+            RetryClient::new(url, self.server.plain_http, Duration::from_secs(self.patience), Box::new(say));
         let run = Rc::new(ReplayRun {
             caller: caller.map_err(|error| explain(&error))?,
             ledger: RefCell::new(

@@ -14,7 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, InterruptHandle, OpenFlags, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 use stockhold_domain::Instant;
-use stockhold_store::fault;
+use stockhold_store::{fault, own_files};
 
 /// The version of the schema, kept in SQLite's `user_version`.
 const FORMAT: i64 = 1;
@@ -80,6 +80,9 @@ pub(crate) fn open_sqlite(
     sync: &str,
 ) -> Result<Connection, OpenError> {
     let failed = |error| OpenError::sqlite(file, "opening", error);
+    // SQLite gives the files beside it the same permissions.
+    own_files::create_if_missing(file)
+        .map_err(|error| OpenError::io(format!("opening {}", file.display()), error))?;
     let mut db = Connection::open(file).map_err(failed)?;
     // After a failure of the disk, a close must not write to the file. Checkpoints are made explicitly.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;

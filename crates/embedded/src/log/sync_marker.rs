@@ -3,10 +3,11 @@
 //! itself. It therefore never names a batch that is not durable: after a power cut it may be older than the log, but
 //! not newer.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use stockhold_store::own_files;
 
 const MAGIC: [u8; 4] = *b"SHK1";
 /// The distance between the two slots. Each slot has a page of its own, so that a write that a power cut tears leaves
@@ -32,7 +33,7 @@ impl SyncMarker {
     /// Opens the file, creates it if it does not exist, and reads it. The inner `Err` says what is wrong with its
     /// content.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Result<Option<SyncedBatch>, String>)> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = own_files::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let found = read_newest(&file)?;
         Ok((Self(file), found))
     }

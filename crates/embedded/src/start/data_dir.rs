@@ -11,6 +11,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stockhold_store::own_files;
 
 /// How often a start tries again to lock a directory that a tool reads.
 const LOCK_ATTEMPTS: u32 = 1_000;
@@ -20,7 +21,8 @@ const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 /// Creates a directory and its parents durably.
 pub fn create_dir(dir: &Path) -> Result<(), OpenError> {
     let parents = parents_of_missing(dir);
-    fs::create_dir_all(dir).map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
+    own_files::create_dir_all(dir)
+        .map_err(|error| OpenError::io(format!("making {}", dir.display()), error))?;
     parents.iter().try_for_each(|parent| sync_dir(parent))
 }
 
@@ -67,7 +69,7 @@ impl Drop for DirectoryLock {
 pub(crate) fn lock(dir: &Path) -> Result<DirectoryLock, OpenError> {
     let path = dir.join(files::LOCK);
     let failed = |error| OpenError::io(format!("locking {}", path.display()), error);
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let file = own_files::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
     let taken = |tried| match tried {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),

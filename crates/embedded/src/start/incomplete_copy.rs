@@ -4,14 +4,19 @@
 use crate::error::OpenError;
 use crate::files;
 use crate::start::data_dir::sync_dir;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use stockhold_store::own_files;
 
 /// Sets the marker durably.
 pub(crate) fn begin(dir: &Path) -> Result<(), OpenError> {
     let path = dir.join(files::INCOMPLETE_COPY);
-    File::create(&path)
+    own_files::options()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .open(&path)
         .and_then(|file| file.sync_all())
         .map_err(|error| OpenError::io(format!("making {}", path.display()), error))?;
     sync_dir(dir)

@@ -23,6 +23,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 use stockhold_domain::Instant;
+use stockhold_store::own_files;
 
 /// The bytes of batches that are copied together. A single batch may be larger.
 const PAGE_BYTES: usize = 8 << 20;
@@ -162,6 +163,7 @@ fn copy_base(from: &Path, to: &Path) -> Result<(), OpenError> {
     // SQLite refuses the copy otherwise. It writes nothing to its source.
     base.pragma_update(None, "query_only", false)
         .map_err(|error| OpenError::sqlite(&base_file, "opening", error))?;
+    own_files::create_if_missing(&new_file).map_err(failed)?;
     base.execute("VACUUM INTO ?1", [new_file.to_string_lossy()])
         .map_err(|error| OpenError::sqlite(&base_file, "copying", error))?;
     // A copy has no write-ahead log until it is asked for one.

@@ -3,7 +3,7 @@
 //! Only the text of an event is inserted. The table has an expression for each other column, so what columns there are is the operator's
 //! affair. An event that is delivered again is a row with the same sort key, which `ReplacingMergeTree` removes.
 
-use super::in_time;
+use super::{failure, in_time};
 use crate::connection::{User, last_cause, split_user};
 use crate::message::Message;
 use crate::sink::{DeliveryError, Sink, SinkFuture, send_up_to_refused};
@@ -141,10 +141,10 @@ impl ClickHouse {
         };
         let (status, text) = match in_time("asking ClickHouse", answer).await {
             Ok(answer) => answer,
-            Err(what) => {
+            Err(error) => {
                 // The next one reads the files of TLS again.
                 self.client = None;
-                return Err(DeliveryError::failed(what));
+                return Err(error);
             }
         };
         if status.is_success() {
@@ -154,10 +154,14 @@ impl ClickHouse {
         let message = format!("ClickHouse answered {}: {text}", status.as_u16());
         Err(match status {
             StatusCode::NOT_FOUND => {
-                DeliveryError::refused(format!("{message}; make the table with stockhold ctl sinks init"))
+                DeliveryError::refused(message).with_action("make the table with stockhold ctl sinks init")
             }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => DeliveryError::blocked(
+                message,
+                "correct the user and the password in the sink's url, or have ClickHouse let this user insert",
+            ),
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => DeliveryError::refused(message),
-            _ => DeliveryError::failed(message),
+            _ => failure(message),
         })
     }
 }

@@ -3,12 +3,14 @@
 //! A file is named `stockhold-YYYY-MM-DD-NNNN.jsonl` after the day in UTC of the first event that it got. Each batch is synced before it counts as
 //! delivered. A last line without its end, which a crash or a full disk has left, is cut off before the file is continued.
 
+use super::failure;
 use crate::message::Message;
 use crate::sink::{DeliveryError, Sink, SinkFuture};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use stockhold_api::encode::day_of;
+use stockhold_store::own_files;
 use tokio::task::JoinHandle;
 
 /// Most files of one day. Their numbers have four digits.
@@ -75,7 +77,7 @@ impl Sink for FileSink {
                 }
                 Err(error) => {
                     let directory = self.place.directory.display();
-                    Err(DeliveryError::failed(format!("writing to {directory}: {error}")))
+                    Err(failure(format!("writing to {directory}: {error}")))
                 }
             }
         })
@@ -102,7 +104,7 @@ impl FilePlace {
 
     /// Opens the newest file of a day if there is room, and a new one otherwise.
     fn open(&self, day: &str) -> io::Result<CurrentFile> {
-        std::fs::create_dir_all(&self.directory)?;
+        own_files::create_dir_all(&self.directory)?;
         let mut number = 1;
         while number < FILES_OF_A_DAY && self.file(day, number + 1).exists() {
             number += 1;
@@ -110,7 +112,7 @@ impl FilePlace {
         loop {
             let path = self.file(day, number);
             let is_new = !path.exists();
-            let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+            let mut file = own_files::options().read(true).append(true).create(true).open(&path)?;
             let bytes = cut_torn_line(&mut file)?;
             if is_new {
                 File::open(&self.directory)?.sync_all()?;

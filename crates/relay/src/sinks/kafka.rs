@@ -3,7 +3,7 @@
 //!
 //! Each batch waits for all replicas that are in sync. The client is not idempotent, so a batch whose answer was lost comes again.
 
-use super::{TIMEOUT, in_time};
+use super::{TIMEOUT, failure, in_time};
 use crate::message::Message;
 use crate::options::KafkaOptions;
 use crate::sink::{DeliveryError, Sink, SinkFuture, send_up_to_refused};
@@ -75,8 +75,7 @@ impl Kafka {
                 };
                 builder = builder.sasl_config(sasl);
             }
-            let client = in_time("connecting to Kafka", builder.build()).await;
-            let client = client.map_err(DeliveryError::failed)?;
+            let client = in_time("connecting to Kafka", builder.build()).await?;
             self.connection = Some(KafkaConnection { client, partitions: BTreeMap::new() });
         }
         self.connection.as_mut().ok_or_else(|| DeliveryError::failed("Kafka is not connected"))
@@ -108,18 +107,16 @@ impl KafkaConnection {
     /// The partitions of a topic.
     async fn partitions_of(&mut self, topic: &str) -> Result<&[Arc<PartitionClient>], DeliveryError> {
         if !self.partitions.contains_key(topic) {
-            let topics = in_time("listing topics", self.client.list_topics()).await;
-            let topics = topics.map_err(DeliveryError::failed)?;
+            let topics = in_time("listing topics", self.client.list_topics()).await?;
             let Some(found) = topics.into_iter().find(|found| found.name == topic) else {
-                return Err(DeliveryError::refused(format!(
-                    "there is no topic {topic}; make it with stockhold ctl sinks init"
-                )));
+                return Err(DeliveryError::refused(format!("there is no topic {topic}"))
+                    .with_action("make it with stockhold ctl sinks init"));
             };
             let mut clients = Vec::with_capacity(found.partitions.len());
             for number in found.partitions {
                 let client = self.client.partition_client(topic, number, UnknownTopicHandling::Error);
                 let client = in_time("finding the leader of a partition", client).await;
-                clients.push(Arc::new(client.map_err(DeliveryError::failed)?));
+                clients.push(Arc::new(client?));
             }
             self.partitions.insert(topic.to_owned(), clients);
         }
@@ -155,7 +152,7 @@ impl Sink for Kafka {
                         Ok(())
                         | Err(Error::ServerError { protocol_error: ProtocolError::TopicAlreadyExists, .. }),
                     ) => {}
-                    Ok(Err(error)) => return Err(DeliveryError::failed(error)),
+                    Ok(Err(error)) => return Err(failure(error)),
                     Err(_) => return Err(DeliveryError::failed("making a topic: no answer")),
                 }
             }
@@ -202,7 +199,7 @@ fn delivery_error(error: &Error) -> DeliveryError {
                 | ProtocolError::UnknownTopicOrPartition,
             ..
         } => DeliveryError::refused(error),
-        _ => DeliveryError::failed(error),
+        _ => failure(error),
     }
 }
 

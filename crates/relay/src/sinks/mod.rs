@@ -11,7 +11,7 @@ mod rabbitmq;
 mod rabbitmq_runtime;
 
 use crate::options::{RelayOptions, SinkKind, SinkOptions};
-use crate::sink::Sink;
+use crate::sink::{DeliveryError, Sink};
 use broker::BrokerSink;
 use std::fmt;
 use std::future::Future;
@@ -54,25 +54,99 @@ pub(crate) fn sink(relay: &RelayOptions, options: &SinkOptions, store: &Arc<dyn 
 async fn in_time<T, E: fmt::Display>(
     what: &str,
     answer: impl Future<Output = Result<T, E>>,
-) -> Result<T, String> {
+) -> Result<T, DeliveryError> {
     match tokio::time::timeout(TIMEOUT, answer).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(format!("{what}: {}", explained(error.to_string()))),
-        Err(_) => Err(format!("{what}: no answer within {} s", TIMEOUT.as_secs())),
+        Ok(Err(error)) => Err(failure(format!("{what}: {error}"))),
+        Err(_) => Err(DeliveryError::failed(format!("{what}: no answer within {} s", TIMEOUT.as_secs()))),
     }
 }
 
-/// The error of a connection, with what the operator can do if the certificate of the server is not trusted. The clients of the other
-/// systems show the same text of the TLS library, and not all of them keep the error itself.
-fn explained(error: String) -> String {
+/// What has to be done when the error of a system has one of these words. The systems' clients show them alike, and not all of them keep
+/// the error itself.
+const ACTIONS: [(&[&str], &str); 5] = [
     // The second one: the issuer has the name of a trusted one, and another key.
-    let is_untrusted = ["invalid peer certificate: UnknownIssuer", "invalid peer certificate: BadSignature"]
-        .iter()
-        .any(|text| error.contains(text));
-    if is_untrusted {
-        return format!(
-            "the server's certificate is not trusted: ca_file has to have the authority that issued it ({error})"
+    (
+        &["invalid peer certificate: UnknownIssuer", "invalid peer certificate: BadSignature"],
+        "ca_file has to have the authority that issued the server's certificate",
+    ),
+    (
+        &["invalid peer certificate"],
+        "the operator of the server has to give it a certificate that is valid for its name",
+    ),
+    (
+        &[
+            "authorization violation",
+            "Authorization Violation",
+            "SaslAuthenticationFailed",
+            "AuthenticationFailed",
+            "authentication failed",
+            "Authentication failed",
+            "AUTHENTICATION_FAILED",
+            "REQUIRED_PASSWORD",
+            "WRONGPASS",
+            "NOAUTH",
+            "Login was refused",
+        ],
+        "correct the user and the password in the sink's url",
+    ),
+    (
+        &[
+            "ACCESS_REFUSED",
+            "NOT_ALLOWED",
+            "Permissions Violation",
+            "AuthorizationFailed",
+            "NOPERM",
+            "ACCESS_DENIED",
+            "Permission denied",
+        ],
+        "the operator of the other system has to give the sink's user the right to do this",
+    ),
+    (
+        &["PRECONDITION_FAILED", "READONLY", "Read-only file system", "Not a directory", "File exists"],
+        "correct what the sink writes to, in the configuration or in the other system",
+    ),
+];
+
+/// A failure in the words of the other system. Where the words say that nothing can work before somebody acts, it is blocked.
+fn failure(error: impl fmt::Display) -> DeliveryError {
+    let mut text = error.to_string();
+    let found = ACTIONS.iter().find(|(words, _)| words.iter().any(|word| text.contains(word)));
+    let Some((words, action)) = found else { return DeliveryError::failed(text) };
+    if words == &ACTIONS[0].0 {
+        text = format!(
+            "the server's certificate is not trusted: ca_file has to have the authority that issued it ({text})"
         );
     }
-    error
+    DeliveryError::blocked(text, action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_work_before_somebody_acts_is_blocked() {
+        for (text, action) in [
+            ("invalid peer certificate: UnknownIssuer", Some("ca_file")),
+            ("invalid peer certificate: certificate not valid for name", Some("valid for its name")),
+            ("nats: authorization violation", Some("password")),
+            ("WRONGPASS: invalid username-password pair", Some("password")),
+            ("ACCESS-REFUSED: ACCESS_REFUSED - Login was refused using", Some("password")),
+            ("ACCESS-REFUSED: ACCESS_REFUSED - write access to exchange 'x' refused", Some("the right")),
+            ("NOT-ALLOWED: NOT_ALLOWED - vhost shop not found", Some("the right")),
+            ("PRECONDITION-FAILED: PRECONDITION_FAILED - inequivalent arg 'type'", Some("correct what")),
+            ("writing to out: Permission denied (os error 13)", Some("the right")),
+            ("connection refused", None),
+            ("No space left on device (os error 28)", None),
+        ] {
+            let error = failure(text);
+            assert!(!error.is_refused && error.message.contains(text), "{text}");
+            match (error.action, action) {
+                (None, None) => {}
+                (Some(found), Some(expected)) => assert!(found.contains(expected), "{text}: {found}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Events as messages of NATS `JetStream`: the subject is the type, `Nats-Msg-Id` is the event's id. The stream is the operator's.
 
 use super::broker::Broker;
-use super::in_time;
+use super::{failure, in_time};
 use crate::connection::split_user;
 use crate::message::Message;
 use crate::sink::DeliveryError;
@@ -9,8 +9,8 @@ use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Event, HeaderMap};
 use std::future::{Future, IntoFuture};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stockhold_api::client::ClientAccess;
 use stockhold_api::encode::{CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX};
@@ -31,6 +31,8 @@ struct NatsConnection {
     client: Client,
     context: Context,
     is_lost: Arc<AtomicBool>,
+    /// The last error that the server has sent. It tells of a message that it does not take in no other way.
+    said: Arc<Mutex<Option<String>>>,
 }
 
 impl NatsBroker {
@@ -62,17 +64,23 @@ impl NatsBroker {
             let is_lost = Arc::new(AtomicBool::new(false));
             let flag = Arc::clone(&is_lost);
             let (address, options) = self.address()?;
+            let said = Arc::new(Mutex::new(None));
+            let place = Arc::clone(&said);
             let options = options.event_callback(move |event| {
-                if matches!(event, Event::Disconnected | Event::Closed) {
-                    flag.store(true, Ordering::Relaxed);
+                match event {
+                    Event::Disconnected | Event::Closed => flag.store(true, Ordering::Relaxed),
+                    Event::ServerError(error) => {
+                        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+                    }
+                    _ => {}
                 }
                 std::future::ready(())
             });
             let connect = options.connect(&address);
-            let client = in_time("connecting to NATS", connect).await.map_err(DeliveryError::failed)?;
+            let client = in_time("connecting to NATS", connect).await?;
             let mut context = jetstream::new(client.clone());
             context.set_timeout(super::TIMEOUT);
-            self.connection = Some(NatsConnection { client, context, is_lost });
+            self.connection = Some(NatsConnection { client, context, is_lost, said });
         }
         self.connection.as_ref().ok_or_else(|| DeliveryError::failed("NATS is not connected"))
     }
@@ -80,7 +88,7 @@ impl NatsBroker {
 
 impl Broker for NatsBroker {
     async fn publish(&mut self, messages: &[Message]) -> Result<(), DeliveryError> {
-        let NatsConnection { client, context, is_lost } = self.connected().await?;
+        let NatsConnection { client, context, is_lost, said } = self.connected().await?;
         let largest = client.server_info().max_payload;
         let mut waiting = Vec::with_capacity(messages.len());
         let mut failure = None;
@@ -100,8 +108,8 @@ impl Broker for NatsBroker {
                 context.publish_with_headers(message.kind.clone(), headers, message.body.clone().into());
             match in_time("publishing", sent).await {
                 Ok(answer) => waiting.push(answer),
-                Err(what) => {
-                    failure = Some(DeliveryError::failed(what));
+                Err(error) => {
+                    failure = Some(error);
                     break;
                 }
             }
@@ -110,7 +118,7 @@ impl Broker for NatsBroker {
         for (confirmed, answer) in waiting.into_iter().enumerate() {
             let answer = unless_lost(answer.into_future(), is_lost).await;
             let answer = answer.and_then(|answer| answer.map_err(|error| delivery_error(&error)));
-            answer.map_err(|error| error.after(confirmed))?;
+            answer.map_err(|error| explained(error, said).after(confirmed))?;
         }
         failure.map_or(Ok(()), |failure| Err(failure.after(sent)))
     }
@@ -128,7 +136,7 @@ impl Broker for NatsBroker {
             ..jetstream::stream::Config::default()
         };
         let made = in_time("making the stream", context.get_or_create_stream(config)).await;
-        made.map(drop).map_err(DeliveryError::failed)
+        made.map(drop)
     }
 }
 
@@ -149,17 +157,27 @@ async fn unless_lost<T>(
     }
 }
 
+/// The error of a message with what the server has said of it, if anything.
+fn explained(error: DeliveryError, said: &Mutex<Option<String>>) -> DeliveryError {
+    let said = said.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match said {
+        Some(said) if !error.is_refused => failure(format!("{}: {said}", error.message)),
+        _ => error,
+    }
+}
+
 /// What a failed publish means.
 fn delivery_error(error: &PublishError) -> DeliveryError {
     match error.kind() {
-        PublishErrorKind::StreamNotFound => DeliveryError::refused(
-            "no stream takes the subject of the event; make one with stockhold ctl sinks init",
-        ),
+        PublishErrorKind::StreamNotFound => {
+            DeliveryError::refused("no stream takes the subject of the event")
+                .with_action("make a stream with stockhold ctl sinks init")
+        }
         PublishErrorKind::WrongLastMessageId | PublishErrorKind::WrongLastSequence => {
             DeliveryError::refused(error)
         }
         // The server has answered with an error: the stream is full, or does not take this message.
         PublishErrorKind::Other => DeliveryError::refused(error),
-        _ => DeliveryError::failed(error),
+        _ => failure(error),
     }
 }

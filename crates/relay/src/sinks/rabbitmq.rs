@@ -1,5 +1,5 @@
-//! Events as messages of a durable topic exchange of `RabbitMQ`: the routing key is the type, `message_id` is the event's id. Queues are
-//! the operator's. A message that no queue takes is refused.
+//! Events as messages of an exchange of `RabbitMQ`: the routing key is the type, `message_id` is the event's id. If the exchange does not
+//! exist, a durable topic exchange is made. Queues are the operator's. A message that no queue takes is refused.
 
 use super::broker::Broker;
 use super::rabbitmq_runtime::{connect, runtime};
@@ -23,6 +23,8 @@ use tokio_rustls::TlsConnector;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tokio_util::either::Either;
 
+/// How `RabbitMQ` says that there is no such exchange.
+const NOT_FOUND: &str = "NOT_FOUND";
 /// The delivery mode of a message that survives a restart of the broker.
 const PERSISTENT: u8 = 2;
 
@@ -95,28 +97,57 @@ impl RabbitMqBroker {
             },
             properties,
         );
-        let connection = in_time("connecting to RabbitMQ", connect).await.map_err(DeliveryError::failed)?;
+        let connection = in_time("connecting to RabbitMQ", connect).await?;
         // From now on it ends with the connection.
         drop(pending.take());
         Ok(connection)
     }
 
     async fn connect(&self) -> Result<(Connection, Channel), DeliveryError> {
-        let failed = |what: String| DeliveryError::failed(what);
         let connection = self.connection().await?;
-        let channel = in_time("opening a channel", connection.create_channel()).await.map_err(failed)?;
-        let confirm = channel.confirm_select(ConfirmSelectOptions::default());
-        in_time("asking for confirmations", confirm).await.map_err(failed)?;
-        let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let channel = open_channel(&connection).await?;
+        // An exchange that is there may be of any type and have any arguments: they are its operator's. A user who may only publish may
+        // look for it too.
+        match self.declare(&channel, true).await {
+            Ok(()) => return Ok((connection, channel)),
+            Err(error) if error.message.contains(NOT_FOUND) => {}
+            Err(error) => return Err(error),
+        }
+        // The refusal has ended the channel.
+        let channel = open_channel(&connection).await?;
+        self.declare(&channel, false).await.map_err(|error| match error.action {
+            Some(_) => error.with_action(format!(
+                "the operator of RabbitMQ has to make the exchange {}, or let the sink's user make it",
+                self.exchange
+            )),
+            None => error,
+        })?;
+        Ok((connection, channel))
+    }
+
+    /// Makes the exchange if it does not exist. `is_passive`: only looks whether it does.
+    async fn declare(&self, channel: &Channel, is_passive: bool) -> Result<(), DeliveryError> {
+        let options = ExchangeDeclareOptions {
+            durable: true,
+            passive: is_passive,
+            ..ExchangeDeclareOptions::default()
+        };
         let declare = channel.exchange_declare(
             self.exchange.as_str().into(),
             ExchangeKind::Topic,
             options,
             FieldTable::default(),
         );
-        in_time("declaring the exchange", declare).await.map_err(failed)?;
-        Ok((connection, channel))
+        in_time("declaring the exchange", declare).await
     }
+}
+
+/// A channel whose messages are confirmed.
+async fn open_channel(connection: &Connection) -> Result<Channel, DeliveryError> {
+    let channel = in_time("opening a channel", connection.create_channel()).await?;
+    let confirm = channel.confirm_select(ConfirmSelectOptions::default());
+    in_time("asking for confirmations", confirm).await?;
+    Ok(channel)
 }
 
 impl Broker for RabbitMqBroker {
@@ -140,17 +171,18 @@ impl Broker for RabbitMqBroker {
                 &message.body,
                 properties,
             );
-            waiting.push(in_time("publishing", sent).await.map_err(DeliveryError::failed)?);
+            waiting.push(in_time("publishing", sent).await?);
         }
         for (confirmed, answer) in waiting.into_iter().enumerate() {
             let answer = in_time("waiting for the confirmation", answer).await;
-            match answer.map_err(DeliveryError::failed).map_err(|error| error.after(confirmed))? {
+            match answer.map_err(|error| error.after(confirmed))? {
                 Confirmation::Ack(None) => {}
                 Confirmation::Ack(Some(returned)) => {
                     let (code, text) = (returned.reply_code, &returned.reply_text);
-                    let what =
-                        format!("no queue takes the event: {text} ({code}); bind a queue to the exchange");
-                    return Err(DeliveryError::refused(what).after(confirmed));
+                    let what = format!("no queue takes the event: {text} ({code})");
+                    let action =
+                        "the operator of RabbitMQ has to bind a queue to the exchange, or skip the event";
+                    return Err(DeliveryError::refused(what).with_action(action).after(confirmed));
                 }
                 Confirmation::Nack(_) => {
                     return Err(

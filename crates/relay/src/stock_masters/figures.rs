@@ -52,14 +52,13 @@ impl Service<'_> {
             Ok(figures) => figures,
             Err(error) => {
                 let what = format!("figures: {}", error.message());
-                self.note_failure(&what);
+                let failure = self.failure(&what, error.action(), self.worker.options.pull);
+                self.lease.record.failures.figures = Some(failure);
                 self.state.report.note_incomplete(&what);
                 return Ok(());
             }
         };
-        if self.lease.record.batch.is_none() {
-            self.lease.record.last_error = None;
-        }
+        self.lease.record.failures.figures = None;
         self.follow().await?;
         // An instance that has lost the stock master must not correct by figures that the new holder has changed.
         proceed(self.lease.check().await?)?;

@@ -64,7 +64,7 @@ impl JsonSource {
 
     pub(super) async fn book(&self, batch: &DecrementBatch) -> BookingResult {
         let body = json!({ "batch_id": batch.batch_id, "lines": batch.lines });
-        self.0.post("/decrements", &batch.batch_id, body.to_string().as_bytes()).await
+        self.0.book("/decrements", &batch.batch_id, body.to_string().as_bytes()).await
     }
 
     pub(super) async fn orders(

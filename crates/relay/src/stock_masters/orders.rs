@@ -59,11 +59,13 @@ impl Service<'_> {
             }
             Err(error) => {
                 let what = format!("orders: {}", error.message());
-                self.note_failure(&what);
+                let failure = self.failure(&what, error.action(), self.worker.options.reconcile);
+                self.lease.record.failures.orders = Some(failure);
                 self.state.report.note_incomplete(&what);
                 return Ok(());
             }
         };
+        self.lease.record.failures.orders = None;
         proceed(self.lease.check().await?)?;
         self.state.report.orders_compared += orders.len() as u64;
         self.judge_sales(&sales, &orders);

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// Pause after the first attempt without an answer. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const ACT_ON_REFUSAL: &str =
+    "have the stock master take the batch, or count it as booked with stockhold ctl reconcile --accept-batch";
 /// Longest pause, and the pause after a refusal.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -84,27 +86,29 @@ impl Service<'_> {
                 (self.lease.record.position, self.lease.record.part) = (batch.through, batch.part);
                 self.lease.record.booked = Some(batch.batch_id);
                 self.lease.record.batch = None;
-                self.lease.record.last_error = None;
+                self.lease.record.failures.decrements = None;
                 self.pass_events();
                 self.state.push = Instant::now() + self.worker.options.push;
                 proceed(self.lease.write().await?)
             }
             BookingResult::Refused(what) => {
-                self.note_failure(&what);
+                let failure = self.failure(&what, Some(ACT_ON_REFUSAL), LONGEST_PAUSE);
                 batch.attempts = batch.attempts.saturating_add(1);
-                batch.refused = self.lease.record.last_error.as_ref().map(|error| error.message.clone());
+                batch.refused = Some(failure.message.clone());
+                self.lease.record.failures.decrements = Some(failure);
                 self.lease.record.batch = Some(batch);
                 self.state.push = Instant::now() + LONGEST_PAUSE;
                 proceed(self.lease.write().await?)
             }
-            BookingResult::Unknown(what) => {
-                self.note_failure(&what);
+            BookingResult::Unknown(error) => {
                 let pause = FIRST_PAUSE.saturating_mul(1 << batch.attempts.min(10)).min(LONGEST_PAUSE);
+                let failure = self.failure(error.message(), error.action(), pause);
+                self.lease.record.failures.decrements = Some(failure);
                 batch.attempts = batch.attempts.saturating_add(1);
                 let is_first = batch.attempts == 1;
                 self.lease.record.batch = Some(batch);
                 self.state.push = Instant::now() + pause;
-                // The failures that follow are written with the next renewal.
+                // Of the failures that follow, those that say something new are written soon.
                 if is_first { proceed(self.lease.write().await?) } else { Ok(()) }
             }
         }

@@ -6,10 +6,18 @@ use super::options::{StockMasterKind, StockMasterOptions};
 use serde_json::Value;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use stockhold_api::client::{Client, ClientAccess, Raw};
+use stockhold_api::client::{Client, ClientAccess, Error, Raw};
+use stockhold_api::printable::quote;
 use stockhold_api::stock_master_record::DecrementBatch;
 use stockhold_domain::{Instant, ItemKey};
 
+const ACT_ON_ADDRESS: &str =
+    "correct the url of the stock master in the configuration, or have it offer this";
+const ACT_ON_TOKEN: &str =
+    "correct the token of the stock master in the configuration, or have it give the token this right";
+const ACT_ON_TLS: &str = "the stock master needs a certificate that this system trusts";
+/// How long the body of the answer to a batch is read, and how much of it.
+const BOOKED_ANSWER: (usize, Duration) = (64 * 1024, Duration::from_secs(5));
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -77,7 +85,7 @@ pub(super) enum BookingResult {
     /// It is not booked, and the same batch will not be booked.
     Refused(String),
     /// It may be booked or not.
-    Unknown(String),
+    Unknown(SourceError),
 }
 
 /// Why a stock master gave no answer that can be used.
@@ -87,13 +95,24 @@ pub(super) enum SourceError {
     NotOffered,
     /// No answer, or one that can't be read.
     Failed(String),
+    /// Nothing works before somebody does the second.
+    Blocked(String, &'static str),
 }
 
 impl SourceError {
     pub(super) fn message(&self) -> &str {
         match self {
             Self::NotOffered => "the stock master does not offer it",
-            Self::Failed(what) => what,
+            Self::Failed(what) | Self::Blocked(what, _) => what,
+        }
+    }
+
+    /// Who has to do what before it works.
+    pub(super) fn action(&self) -> Option<&'static str> {
+        match self {
+            Self::NotOffered => Some(ACT_ON_ADDRESS),
+            Self::Failed(_) => None,
+            Self::Blocked(_, action) => Some(action),
         }
     }
 }
@@ -165,33 +184,77 @@ impl Caller {
         if answer.is_err() {
             answer = self.0.send_raw("GET", path, b"").await;
         }
-        let answer = answer.map_err(|error| SourceError::Failed(error.to_string()))?;
+        let answer = answer.map_err(|error| no_answer(&error))?;
         match answer.status {
             200 => serde_json::from_slice(&answer.body)
                 .map_err(|error| SourceError::Failed(format!("the answer is no JSON: {error}"))),
             404 | 405 | 501 => Err(SourceError::NotOffered),
+            401 | 403 => Err(SourceError::Blocked(refusal(&answer), ACT_ON_TOKEN)),
             _ => Err(SourceError::Failed(refusal(&answer))),
         }
     }
 
-    /// Sends JSON with an idempotency key.
-    pub(super) async fn post(&self, path: &str, key: &str, body: &[u8]) -> BookingResult {
-        let headers = [("idempotency-key", key), ("content-type", "application/json")];
-        match self.0.send_raw_with("POST", path, &headers, body).await {
-            Err(error) => BookingResult::Unknown(error.to_string()),
-            Ok(answer) => match answer.status {
-                200..=299 => BookingResult::Booked,
-                // It asks for another try, or is not configured yet. A retry of the same batch is right.
-                401 | 403 | 404 | 405 | 408 | 425 | 429 | 500.. | ..200 | 300..=399 => {
-                    BookingResult::Unknown(refusal(&answer))
-                }
-                _ => BookingResult::Refused(refusal(&answer)),
-            },
+    /// Sends a batch of decrements. It is booked if the answer repeats its id: a proxy or a page for maintenance may answer with any status.
+    pub(super) async fn book(&self, path: &str, batch_id: &str, body: &[u8]) -> BookingResult {
+        let headers = [("idempotency-key", batch_id), ("content-type", "application/json")];
+        let sent = self.0.send_raw_beginning("POST", path, (&headers, body), BOOKED_ANSWER).await;
+        let answer = match sent {
+            Ok(answer) => answer,
+            Err(error) => return BookingResult::Unknown(no_answer(&error)),
+        };
+        match answer.status {
+            200..=299 if repeats(&answer.body, batch_id) => BookingResult::Booked,
+            200..=299 => {
+                let what = format!("{}; the answer does not repeat the batch_id", refusal(&answer));
+                BookingResult::Unknown(SourceError::Failed(what))
+            }
+            401 | 403 => BookingResult::Unknown(SourceError::Blocked(refusal(&answer), ACT_ON_TOKEN)),
+            404 | 405 => BookingResult::Unknown(SourceError::Blocked(refusal(&answer), ACT_ON_ADDRESS)),
+            // It asks for another try. A retry of the same batch is right.
+            408 | 425 | 429 | 500.. | ..200 | 300..=399 => {
+                BookingResult::Unknown(SourceError::Failed(refusal(&answer)))
+            }
+            _ => BookingResult::Refused(refusal(&answer)),
         }
+    }
+}
+
+/// Whether the first JSON value of a text is an object with this `batch_id`. What follows may be cut off.
+fn repeats(text: &[u8], batch_id: &str) -> bool {
+    let first = serde_json::Deserializer::from_slice(text).into_iter::<Value>().next();
+    first.and_then(Result::ok).is_some_and(|answer| answer["batch_id"] == batch_id)
+}
+
+/// What a call without an answer means.
+fn no_answer(error: &Error) -> SourceError {
+    match error {
+        Error::Tls(_) => SourceError::Blocked(error.to_string(), ACT_ON_TLS),
+        other => SourceError::Failed(other.to_string()),
     }
 }
 
 /// The status and the text of an answer.
 fn refusal(answer: &Raw) -> String {
-    format!("HTTP {}: {}", answer.status, String::from_utf8_lossy(&answer.body))
+    quote(&format!("HTTP {}: {}", answer.status, String::from_utf8_lossy(&answer.body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_booked_if_the_answer_repeats_its_id() {
+        for (text, expected) in [
+            (r#"{"batch_id":"b"}"#, true),
+            (r#"{"ok":true,"batch_id":"b"} xxxxxxx"#, true),
+            (r#"{"batch_id":"a"}"#, false),
+            (r#"{"batch_id":"b""#, false),
+            ("{}", false),
+            ("", false),
+            ("<html>back soon</html>", false),
+            (r#"["b"]"#, false),
+        ] {
+            assert_eq!(repeats(text.as_bytes(), "b"), expected, "{text}");
+        }
+    }
 }

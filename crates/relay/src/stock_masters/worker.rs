@@ -9,7 +9,8 @@ use crate::lease::{Lease, LeaseState, RENEW_INTERVAL, Standby, acquire};
 use crate::records::RelayRecords;
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_api::stock_master_record::{ReconciliationReport, StockMasterFailure, StockMasterRecord};
+use stockhold_api::delivery_state::DeliveryFailure;
+use stockhold_api::stock_master_record::{ReconciliationReport, StockMasterFailures, StockMasterRecord};
 use stockhold_domain::{ItemKey, RecordKind, Transition};
 use stockhold_store::{EventRow, Failure, ItemPageRequest, Query, QueryResult};
 use tokio::sync::watch;
@@ -21,6 +22,8 @@ const RECORD_INTERVAL: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 /// Items that are read at a time.
 const ITEM_PAGE: usize = 1_000;
+/// How often a failure that stays the same is written, in microseconds.
+const FAILURE_INTERVAL_MICROS: i64 = 30_000_000;
 /// Events without effect for the stock master after which its position is written, so that an archive is not held back.
 const PASSED_EVENTS: u64 = 10_000;
 
@@ -84,6 +87,8 @@ pub(super) struct Service<'a> {
     pub(super) scanned: u64,
     /// The newest version of the record that was seen in the feed.
     seen_version: u64,
+    /// The failures that the stored record shows, as far as this service knows.
+    shown_failures: StockMasterFailures,
     pub(super) state: &'a mut WorkerState,
 }
 
@@ -164,6 +169,7 @@ impl Worker {
             pending: PendingDecrements::default(),
             scanned: lease.record.position,
             seen_version: 0,
+            shown_failures: lease.record.failures.clone(),
             state,
             lease,
         };
@@ -321,7 +327,9 @@ impl Service<'_> {
         self.state.check = Instant::now() + RECORD_INTERVAL;
         let has_passed = self.scanned - self.lease.record.position >= PASSED_EVENTS;
         let is_due = self.worker.is_shared && self.lease.age() >= RENEW_INTERVAL;
-        if has_passed || is_due {
+        let is_news = is_news(&self.lease.record.failures, &self.shown_failures);
+        if has_passed || is_due || is_news {
+            self.shown_failures = self.lease.record.failures.clone();
             self.pass_events();
             return proceed(self.lease.write().await?);
         }
@@ -349,18 +357,32 @@ impl Service<'_> {
         }
     }
 
-    /// Notes that a call failed.
-    pub(super) fn note_failure(&mut self, what: &str) {
+    /// Counts a call that failed. It is tried again after a pause.
+    pub(super) fn failure(&self, what: &str, action: Option<&str>, pause: Duration) -> DeliveryFailure {
         let now = self.worker.records.clock.now().micros();
-        tracing::warn!(
-            stock_master = self.worker.options.name,
-            error = what,
-            "a call to the stock master failed"
-        );
-        metrics::counter!("stockhold_stock_master_failures_total", "stock_master" => self.worker.options.name.clone())
+        let stock_master = &self.worker.options.name;
+        tracing::warn!(stock_master, error = what, action, "a call to the stock master failed");
+        metrics::counter!("stockhold_stock_master_failures_total", "stock_master" => stock_master.clone())
             .increment(1);
-        self.lease.record.last_error = Some(StockMasterFailure::new(now, what));
+        let next = now.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX));
+        DeliveryFailure::new(now, what).with_action(action).with_next_attempt(next)
     }
+}
+
+/// Whether failures say something else than those that were written, or are much newer.
+fn is_news(failures: &StockMasterFailures, written: &StockMasterFailures) -> bool {
+    let pairs = [
+        (&failures.decrements, &written.decrements),
+        (&failures.figures, &written.figures),
+        (&failures.orders, &written.orders),
+    ];
+    pairs.into_iter().any(|pair| match pair {
+        (Some(one), Some(other)) => {
+            (&one.message, &one.action) != (&other.message, &other.action)
+                || one.at - other.at > FAILURE_INTERVAL_MICROS
+        }
+        (one, other) => one.is_some() != other.is_some(),
+    })
 }
 
 pub(super) fn wrong_answer() -> Failure {

@@ -3,9 +3,10 @@
 //! What must never happen: an event that is neither behind the position, nor on its way, nor among the exceptions. So an event is
 //! passed by the position only in the write that has its failure, and a failed delivery leaves the exceptions only after it succeeded.
 
+use super::SharedClient;
 use super::endpoint::{Endpoint, attempt};
-use super::http::{AttemptResult, WebhookClient};
-use super::schedule::{FAILING_DAYS, FAILING_TIME, PROBE_INTERVAL, pause_after};
+use super::http::AttemptResult;
+use super::schedule::{PROBE_INTERVAL, pause_after};
 use crate::feed::{BATCH, Feed, FeedRead};
 use crate::lease::{Lease, LeaseState, RENEW_INTERVAL, acquire};
 use crate::records::RelayRecords;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stockhold_api::encode;
 use stockhold_api::webhook_record::{
-    FailedDelivery, ReplayProgress, WebhookProgress, WebhookRecord, WebhookStatus,
+    FailedDelivery, Failing, ReplayProgress, WebhookProgress, WebhookRecord, WebhookStatus,
 };
 use stockhold_domain::{Instant, RecordChange};
 use stockhold_store::{EventRow, Failure};
@@ -46,7 +47,7 @@ pub(crate) struct Deliverer {
     pub(crate) is_shared: bool,
     pub(crate) feed: Feed,
     pub(crate) records: Arc<RelayRecords>,
-    pub(crate) client: Arc<Result<WebhookClient, String>>,
+    pub(crate) client: SharedClient,
 }
 
 /// Why the work with a lease ended.
@@ -102,6 +103,8 @@ struct Work {
     replay_scanned: u64,
     replay_on_way: BTreeSet<u64>,
     on_way: JoinSet<Attempted>,
+    /// When this work began, in microseconds since 1970.
+    serving_since: i64,
     /// Whether the progress has changed since it was written.
     has_changed: bool,
     checked_at: tokio::time::Instant,
@@ -164,6 +167,7 @@ impl Deliverer {
             replay_scanned: lease.record.replay.map_or(0, |replay| replay.position),
             replay_on_way: BTreeSet::new(),
             on_way: JoinSet::new(),
+            serving_since: self.records.clock.now().micros(),
             has_changed: false,
             checked_at: now,
             next_allowed: now,
@@ -346,11 +350,11 @@ impl Deliverer {
     fn send(&self, work: &mut Work, purpose: Purpose, row: &EventRow) {
         let mut body = Vec::with_capacity(1_024);
         encode::cloud_event(&mut body, row, &self.source);
-        let (client, endpoint, position) =
-            (Arc::clone(&self.client), Arc::clone(&work.endpoint), row.position);
+        let (client, endpoint, position) = (self.client.clone(), Arc::clone(&work.endpoint), row.position);
         let (event_id, now) = (row.event.id.to_string(), self.records.clock.now());
+        let id = self.id.clone();
         work.on_way.spawn_local(async move {
-            let result = attempt(&client, &endpoint.record, &event_id, Bytes::from(body), now).await;
+            let result = attempt(&client, (&id, &endpoint.record), &event_id, Bytes::from(body), now).await;
             Attempted { purpose, event_id, position, result }
         });
         work.next_allowed = tokio::time::Instant::now() + work.endpoint.interval();
@@ -376,19 +380,17 @@ impl Deliverer {
             }
         }
         let is_gone = matches!(attempted.result, AttemptResult::Answered { status: GONE, .. });
-        let has_succeeded = note_result(&mut lease.record, attempted, now);
+        let has_succeeded = note_result(&mut lease.record, attempted, now, work.serving_since);
         work.has_changed = true;
         work.note_position(&mut lease.record);
         work.note_replay(&mut lease.record);
         let result = if has_succeeded { "succeeded" } else { "failed" };
         metrics::counter!("stockhold_webhook_attempts_total", "webhook" => self.id.clone(), "result" => result)
             .increment(1);
-        let since = lease.record.failing_since.unwrap_or(now.micros());
-        let failing = Duration::from_micros(u64::try_from(now.micros() - since).unwrap_or(0));
         if is_gone {
             self.disable(lease, work, "the endpoint answered with status 410").await?;
-        } else if failing >= FAILING_TIME {
-            let why = format!("no delivery has succeeded for {FAILING_DAYS} days");
+        } else if lease.record.failing.as_ref().is_some_and(Failing::is_for_good) {
+            let why = format!("no delivery has succeeded for {} days", Failing::DAYS);
             self.disable(lease, work, &why).await?;
         }
         Ok(())
@@ -526,14 +528,19 @@ fn micros(time: Duration) -> i64 {
 }
 
 /// Notes the result of an attempt. Returns whether it succeeded.
-fn note_result(progress: &mut WebhookProgress, attempted: Attempted, now: Instant) -> bool {
+fn note_result(
+    progress: &mut WebhookProgress,
+    attempted: Attempted,
+    now: Instant,
+    serving_since: i64,
+) -> bool {
     let Attempted { event_id, position, result, .. } = attempted;
     let at = progress.pending.iter().position(|one| one.event_id == event_id);
     let known = at.map(|at| progress.pending.remove(at));
     progress.failed.retain(|failed| failed.event_id != event_id);
     let (status, retry_after, error) = match result {
         AttemptResult::Answered { status, .. } if (200..300).contains(&status) => {
-            if progress.failing_since.take().is_some() {
+            if progress.failing.take().is_some() {
                 // It takes deliveries again, so none has to wait.
                 for one in &mut progress.pending {
                     one.next_at = Some(now.micros());
@@ -541,10 +548,12 @@ fn note_result(progress: &mut WebhookProgress, attempted: Attempted, now: Instan
             }
             return true;
         }
-        AttemptResult::Answered { status, retry_after } => (Some(status), retry_after, None),
+        AttemptResult::Answered { status, reason, retry_after } => {
+            (Some(status), retry_after, Some(FailedDelivery::error_text(&reason)))
+        }
         AttemptResult::Failed(what) => (None, None, Some(FailedDelivery::error_text(&what))),
     };
-    progress.failing_since.get_or_insert(now.micros());
+    progress.failing.get_or_insert_default().note(now.micros(), serving_since);
     let attempts = known.map_or(0, |known| known.attempts) + 1;
     let random = RandomState::new().hash_one(&event_id);
     let pause = pause_after(attempts, retry_after, random);

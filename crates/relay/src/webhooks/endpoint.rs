@@ -1,11 +1,13 @@
 //! An endpoint as its deliverer sees it.
 
-use super::http::{AttemptResult, EndpointUrl, SignedHeaders, WebhookClient};
+use super::SharedClient;
+use super::http::{AttemptResult, SignedHeaders};
 use crate::filter::{EventFilter, TypeFilter};
 use bytes::Bytes;
 use std::time::Duration;
 use stockhold_api::webhook_record::WebhookRecord;
-use stockhold_domain::Instant;
+use stockhold_customers::SealError;
+use stockhold_domain::{Instant, Label};
 
 /// An enabled endpoint.
 pub(crate) struct Endpoint {
@@ -32,22 +34,34 @@ pub(crate) fn filter(record: &WebhookRecord) -> EventFilter {
     EventFilter { types, skus: record.skus.clone(), locations: record.locations.clone() }
 }
 
-/// Sends a message once, signed by all secrets that are valid.
+/// Sends a message once to an endpoint, signed by all secrets that are valid.
 pub(crate) async fn attempt(
-    client: &Result<WebhookClient, String>,
-    record: &WebhookRecord,
+    client: &SharedClient,
+    (webhook_id, record): (&str, &WebhookRecord),
     id: &str,
     body: Bytes,
     now: Instant,
 ) -> AttemptResult {
-    let url =
-        client.as_ref().map_err(Clone::clone).and_then(|client| Ok((client, client.check_url(&record.url)?)));
-    let (client, url): (&WebhookClient, EndpointUrl) = match url {
+    let checked = client.get().and_then(|client| {
+        let url = client.check_url(&record.url)?;
+        Ok((client, url))
+    });
+    let (sender, url) = match checked {
         Ok(checked) => checked,
         Err(what) => return AttemptResult::Failed(what),
     };
+    let secrets = Label::new(webhook_id)
+        .map_err(|_| SealError::Damaged)
+        .and_then(|webhook_id| record.secrets_at(&webhook_id, now, client.keyring()));
+    let secrets = match secrets {
+        Ok(secrets) => secrets,
+        Err(error) => {
+            tracing::error!(webhook = webhook_id, %error, "a webhook can't be signed");
+            return AttemptResult::Failed("the secret of the endpoint can't be read".to_owned());
+        }
+    };
     let timestamp = u64::try_from(now.micros() / 1_000_000).unwrap_or(0);
-    let signatures: Vec<_> = record.secrets_at(now).map(|secret| secret.sign(id, timestamp, &body)).collect();
+    let signatures: Vec<_> = secrets.iter().map(|secret| secret.sign(id, timestamp, &body)).collect();
     let headers = SignedHeaders { id, timestamp, signatures: &signatures.join(" ") };
-    client.send(&url, &headers, body).await
+    sender.send(&url, &headers, body, now).await
 }

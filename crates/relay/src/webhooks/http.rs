@@ -4,7 +4,8 @@ use super::address::AllowedNetworks;
 use crate::connection::last_cause;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use hyper::ext::ReasonPhrase;
+use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -18,8 +19,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use stockhold_api::client::ClientAccess;
+use stockhold_api::client::{ClientAccess, retry_after};
 use stockhold_api::encode::CLOUD_EVENT_CONTENT;
+use stockhold_domain::Instant;
 use tower_service::Service;
 
 /// Longest time of one attempt.
@@ -30,6 +32,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of an answer that are read.
 const ANSWER_BYTES: usize = 4 * 1024;
+/// What is said of a name without addresses, and of an address that is not allowed, whatever it is.
+const UNUSABLE: &str = "the host has no address that may be used";
+/// What may be used.
+const USABLE: &str = "https needs a public address, and http one in webhook_allowed_networks";
+/// How long the rest of an answer may take, so that its connection can be used again.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest address of an endpoint, in bytes.
 const URL_BYTES: usize = 2_048;
 
@@ -40,6 +48,8 @@ pub(crate) enum AttemptResult {
     Answered {
         /// The status of the answer.
         status: u16,
+        /// What stands behind it in the first line.
+        reason: String,
         /// The pause that the endpoint asks for.
         retry_after: Option<Duration>,
     },
@@ -97,22 +107,21 @@ impl Service<Name> for CheckedLookup {
         let (found, allowed, is_https) =
             (self.lookup.look_up(name.as_str().to_owned()), self.allowed.clone(), self.is_https);
         Box::pin(async move {
-            let found = found.await?;
-            for address in &found {
-                check_address(&allowed, address.ip(), is_https).map_err(io::Error::other)?;
+            // A caller who creates endpoints must not learn which names exist here, and which of them lead to addresses of the server's network.
+            let unusable = || io::Error::other(UNUSABLE);
+            let found = found.await.map_err(|_| unusable())?;
+            let are_usable = found.iter().all(|address| may_connect(&allowed, address.ip(), is_https));
+            if found.is_empty() || !are_usable {
+                return Err(unusable());
             }
             Ok(found.into_iter())
         })
     }
 }
 
-/// The text does not name the address of a name, because the one who creates endpoints must not learn it.
-fn check_address(allowed: &AllowedNetworks, address: IpAddr, is_https: bool) -> Result<(), &'static str> {
-    match (is_https, allowed.permit(address), allowed.has(address)) {
-        (true, true, _) | (false, _, true) => Ok(()),
-        (true, false, _) => Err("the address is not a public one, and no allowed network has it"),
-        (false, _, false) => Err("http is for addresses in allowed networks only: use https"),
-    }
+/// Whether an address may be connected to.
+fn may_connect(allowed: &AllowedNetworks, address: IpAddr, is_https: bool) -> bool {
+    if is_https { allowed.permit(address) } else { allowed.has(address) }
 }
 
 type Secure = Client<HttpsConnector<HttpConnector<CheckedLookup>>, Full<Bytes>>;
@@ -173,9 +182,10 @@ impl WebhookClient {
         if !is_https && self.allowed.0.is_empty() {
             return Err("must begin with https://: the server allows no network without TLS".to_owned());
         }
-        if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            check_address(&self.allowed, address, is_https)
-                .map_err(|what| format!("can't be used: {what}"))?;
+        if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>()
+            && !may_connect(&self.allowed, address, is_https)
+        {
+            return Err(format!("can't be used: {UNUSABLE}; {USABLE}"));
         }
         Ok(EndpointUrl { uri, is_https })
     }
@@ -186,6 +196,7 @@ impl WebhookClient {
         url: &EndpointUrl,
         headers: &SignedHeaders<'_>,
         body: Bytes,
+        now: Instant,
     ) -> AttemptResult {
         let request = Request::post(url.uri.clone())
             .header(CONTENT_TYPE, CLOUD_EVENT_CONTENT)
@@ -202,11 +213,14 @@ impl WebhookClient {
             let sent = if url.is_https { self.secure.request(request) } else { self.plain.request(request) };
             let answer = sent.await.map_err(|error| last_cause(&error))?;
             let (head, body) = answer.into_parts();
-            // The rest of a longer answer is left unread, with its connection.
-            let _ = Limited::new(body, ANSWER_BYTES).collect().await;
+            // The status alone decides. The body is read for the connection alone, and a longer one is left unread, with its connection.
+            tokio::spawn(tokio::time::timeout(REST_TIMEOUT, Limited::new(body, ANSWER_BYTES).collect()));
+            let said =
+                head.extensions.get::<ReasonPhrase>().and_then(|said| str::from_utf8(said.as_bytes()).ok());
             Ok(AttemptResult::Answered {
                 status: head.status.as_u16(),
-                retry_after: retry_after(&head.headers),
+                reason: said.or(head.status.canonical_reason()).unwrap_or_default().to_owned(),
+                retry_after: retry_after(&head.headers, || now),
             })
         };
         match tokio::time::timeout(ATTEMPT_TIMEOUT, answer).await {
@@ -215,12 +229,6 @@ impl WebhookClient {
             Err(_) => AttemptResult::Failed(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
         }
     }
-}
-
-/// The pause in seconds that an answer asks for. A date is ignored.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -270,9 +278,14 @@ mod tests {
         let headers = SignedHeaders { id: "i", timestamp: 1, signatures: "v1,s" };
         let mut results = Vec::new();
         for _ in lookups {
-            let sent = client
-                .check_url(url)
-                .map(|url| runtime.block_on(client.send(&url, &headers, Bytes::from_static(b"{}"))));
+            let sent = client.check_url(url).map(|url| {
+                runtime.block_on(client.send(
+                    &url,
+                    &headers,
+                    Bytes::from_static(b"{}"),
+                    Instant::from_micros(0),
+                ))
+            });
             results.push(sent);
         }
         results
@@ -288,8 +301,11 @@ mod tests {
         let (port, count) = receiver();
         let url = format!("http://shop.example:{port}/");
         let results = send(&[&["127.0.0.1"], &["127.0.0.2"]], "127.0.0.1/32", &url);
-        assert_eq!(results[0], Ok(AttemptResult::Answered { status: 200, retry_after: None }));
-        assert!(failed(&results[1]).contains("allowed networks"), "{results:?}");
+        assert_eq!(
+            results[0],
+            Ok(AttemptResult::Answered { status: 200, reason: "OK".to_owned(), retry_after: None })
+        );
+        assert_eq!(failed(&results[1]), UNUSABLE);
         assert_eq!(*count.lock().unwrap(), 1);
     }
 
@@ -298,17 +314,29 @@ mod tests {
         let (port, count) = receiver();
         let url = format!("http://shop.example:{port}/");
         let results = send(&[&["127.0.0.1", "10.0.0.1"], &["10.0.0.1", "127.0.0.1"]], "127.0.0.1/32", &url);
-        assert!(results.iter().all(|result| failed(result).contains("allowed networks")), "{results:?}");
+        assert!(results.iter().all(|result| failed(result) == UNUSABLE), "{results:?}");
         let results = send(&[&["8.8.8.8", "127.0.0.2"]], "127.0.0.1/32", "https://shop.example/");
-        assert!(failed(&results[0]).contains("not a public one"), "{results:?}");
+        assert_eq!(failed(&results[0]), UNUSABLE);
         assert_eq!(*count.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_looks_like_one_that_is_internal() {
+        let texts: Vec<_> =
+            [&[][..], &["10.0.0.1"], &["169.254.169.254"], &["fd00::1"], &["8.8.8.8", "10.0.0.1"]]
+                .into_iter()
+                .map(|found| {
+                    failed(&send(&[found], "127.0.0.1/32", "https://intranet.example/")[0]).to_owned()
+                })
+                .collect();
+        assert!(texts.iter().all(|text| text == UNUSABLE), "{texts:?}");
     }
 
     #[test]
     fn an_address_in_the_url_is_checked_each_time() {
         let results = send(&[&[]], "127.0.0.1/32", "http://127.0.0.2:1/");
-        assert!(results[0].as_ref().unwrap_err().contains("allowed networks"), "{results:?}");
+        assert!(results[0].as_ref().unwrap_err().contains(UNUSABLE), "{results:?}");
         let results = send(&[&[]], "127.0.0.1/32", "https://[::ffff:127.0.0.3]/");
-        assert!(results[0].as_ref().unwrap_err().contains("not a public one"), "{results:?}");
+        assert!(results[0].as_ref().unwrap_err().contains(UNUSABLE), "{results:?}");
     }
 }

@@ -11,20 +11,21 @@ mod deliverer;
 mod endpoint;
 mod http;
 mod schedule;
+mod shared_client;
 mod supervisor;
 
 pub(crate) use endpoint::{attempt, filter};
 pub(crate) use http::AttemptResult;
+pub(crate) use shared_client::SharedClient;
 pub(crate) use supervisor::Supervisor;
 
 use address::AllowedNetworks;
-pub(crate) use http::WebhookClient;
-
-use http::{Lookup, SystemLookup};
+use http::{Lookup, SystemLookup, WebhookClient};
 use ipnet::IpNet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stockhold_api::client::ClientAccess;
+use stockhold_customers::Keyring;
 
 /// What webhooks are sent with.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub struct WebhookOptions {
     pub allowed_networks: Vec<IpNet>,
     /// Certificates that are trusted instead of the system's, as PEM.
     pub ca_file: Option<PathBuf>,
+    /// The keys that the secrets of endpoints are encrypted with.
+    pub keyring: Arc<Keyring>,
 }
 
 impl WebhookOptions {

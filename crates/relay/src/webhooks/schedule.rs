@@ -1,4 +1,4 @@
-//! When a delivery that failed is tried again, and when an endpoint is disabled.
+//! When a delivery that failed is tried again.
 
 use std::time::Duration;
 
@@ -20,10 +20,6 @@ const JITTER: (u64, u64) = (900, 1_200);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(24);
 /// Longest pause before the oldest delivery is tried again while no new event is sent.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_mins(5);
-/// How long every delivery may fail before an endpoint is disabled.
-pub(crate) const FAILING_DAYS: u64 = 5;
-/// The same as a time.
-pub(crate) const FAILING_TIME: Duration = Duration::from_hours(24 * FAILING_DAYS);
 
 /// The pause after an attempt that failed. `None`: the delivery is given up. `random` is any number.
 pub(crate) fn pause_after(attempts: u32, retry_after: Option<Duration>, random: u64) -> Option<Duration> {
@@ -38,6 +34,7 @@ pub(crate) fn pause_after(attempts: u32, retry_after: Option<Duration>, random: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stockhold_api::webhook_record::Failing;
 
     #[test]
     fn a_delivery_is_tried_ten_times() {
@@ -52,6 +49,19 @@ mod tests {
         for random in 0..1_000 {
             let pause = pause_after(1, None, random).unwrap();
             assert!((4_500..=6_000).contains(&pause.as_millis()), "{pause:?}");
+        }
+    }
+
+    #[test]
+    fn every_pause_counts_as_time_in_which_an_endpoint_fails() {
+        for attempts in 1..=9 {
+            for random in 0..1_000 {
+                let pause = pause_after(attempts, Some(LONGEST_RETRY_AFTER), random).unwrap();
+                assert!(
+                    pause.as_micros() < u128::from(Failing::LONGEST_PAUSE_MICROS.unsigned_abs()),
+                    "{pause:?}"
+                );
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Has a deliverer for each enabled endpoint.
 
-use super::WebhookClient;
+use super::SharedClient;
 use super::deliverer::Deliverer;
 use super::endpoint::Endpoint;
 use crate::feed::Feed;
@@ -21,7 +21,7 @@ pub(crate) struct Supervisor {
     pub(crate) source: Arc<str>,
     pub(crate) instance: Arc<str>,
     pub(crate) is_shared: bool,
-    pub(crate) client: Arc<Result<WebhookClient, String>>,
+    pub(crate) client: SharedClient,
     pub(crate) feed: Feed,
     pub(crate) records: Arc<RelayRecords>,
     /// Becomes true when the relay stops.
@@ -110,7 +110,7 @@ impl Supervisor {
             is_shared: self.is_shared,
             feed: self.feed.clone(),
             records: Arc::clone(&self.records),
-            client: Arc::clone(&self.client),
+            client: self.client.clone(),
         };
         Running { endpoint: sender, task: tokio::task::spawn_local(deliverer.run()) }
     }

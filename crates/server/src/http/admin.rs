@@ -2,6 +2,7 @@
 //! the main runtime, so it answers while the workers are busy.
 
 use super::metrics::WorkerGauges;
+use super::page_headers::{HTML, page_headers};
 use super::process_metrics;
 use crate::backend::Backend;
 use bytes::Bytes;
@@ -30,7 +31,6 @@ use tokio::sync::Semaphore;
 const CONNECTIONS: usize = 64;
 /// Longest wait for a request's headers, and longest rest between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// The exposition format of Prometheus.
@@ -122,7 +122,15 @@ impl Admin {
             return response;
         }
         match (page, path) {
-            (Some(reason), _) => body(StatusCode::OK, HTML, page_html(reason)),
+            (Some(reason), _) => {
+                let mut page = body(StatusCode::OK, HTML, page_html(reason));
+                for (name, value) in page_headers(HTML) {
+                    if let Ok(value) = HeaderValue::from_str(&value) {
+                        page.headers_mut().insert(name, value);
+                    }
+                }
+                page
+            }
             (None, "/readyz") => self.readiness(),
             (None, "/startupz") => self.startup(),
             (None, "/metrics") => body(StatusCode::OK, METRICS, self.scrape()),

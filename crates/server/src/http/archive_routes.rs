@@ -25,7 +25,8 @@ impl Worker {
 
 fn refusal(error: OrderError) -> RequestError {
     match error {
-        OrderError::Directory(why) => Problem::from(Invalid::new("/to", why)).into(),
+        error @ OrderError::NoDirectory => Problem::from(Invalid::new("/to", error.to_string())).into(),
+        OrderError::OtherDirectory => Problem::other_archive_directory().into(),
         OrderError::Age(why) => Problem::from(Invalid::new("/older_than_hours", why)).into(),
         OrderError::Archive(error) => match explain(error) {
             (why, true) => RequestError::from_store(&Failure::Unavailable(why)),

@@ -7,10 +7,11 @@ use super::reply::{self, Reply};
 use super::request_error::RequestError;
 use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
+use crate::secrets_at_rest::reseal;
 use stockhold_api::decode::CustomerPage;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
-use stockhold_customers::{Customer, CustomerError, Profile};
+use stockhold_customers::{Customer, CustomerError, Profile, SealError};
 use stockhold_domain::{
     CheckoutTerms, Command, Hold, Instant, Label, PaymentMethod, Precondition, ReservationId, SealedRefs,
 };
@@ -100,8 +101,22 @@ impl Worker {
         page: CustomerPage,
     ) -> HandlerResult {
         check_unrestricted(context)?;
+        let is_first = page.after.is_none();
         let rewrapped = self.customers.rewrap_page(page.after, page.limit).await;
-        let rewrapped = rewrapped.map_err(|error| refusal(error, None))?;
+        let mut rewrapped = rewrapped.map_err(|error| refusal(error, None))?;
+        if is_first {
+            let keyring = self.customers.keyring();
+            let resealed = reseal(&*self.store, &self.clock, keyring).await;
+            let resealed = resealed.map_err(|failure| RequestError::from_store(&failure))?;
+            if let Some((name, error)) = resealed.unreadable.first() {
+                tracing::error!(name, %error, "a secret of the service can't be read");
+                let SealError::UnknownKey(id) = error else {
+                    return Err(RequestError::internal(error.to_string()));
+                };
+                return Err(Problem::encryption_key_missing(Some(id)).into());
+            }
+            rewrapped.rewrapped += resealed.written;
+        }
         Ok(reply::json(|out| encode::rewrap_page(out, &rewrapped)))
     }
 

@@ -1,13 +1,12 @@
 //! The long documents of the API, compressed for clients that accept gzip. Each is compressed once, at the first request for it.
 
+use super::page_headers::HTML;
 use super::reply::{self, Reply};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 use std::sync::LazyLock;
 use stockhold_api::openapi;
-
-const HTML: &str = "text/html; charset=utf-8";
 
 /// 200 and the OpenAPI document. `accepted` is the request's `Accept-Encoding`.
 pub(super) fn openapi(accepts_gzip: bool) -> Reply {
@@ -27,9 +26,10 @@ fn document(
     compressed: &'static LazyLock<Vec<u8>>,
     accepts_gzip: bool,
 ) -> Reply {
-    let reply = if accepts_gzip { reply::compressed(compressed, kind) } else { reply::page(text, kind) };
+    let mut reply = if accepts_gzip { reply::compressed(compressed, kind) } else { reply::page(text, kind) };
     // Caches must not give the compressed form to other clients.
-    Reply { headers: vec![("vary", "accept-encoding".into())], ..reply }
+    reply.headers.push(("vary", "accept-encoding".into()));
+    reply
 }
 
 fn gzip(text: &str) -> Vec<u8> {

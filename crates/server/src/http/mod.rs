@@ -35,6 +35,7 @@ mod grpc;
 mod keys;
 mod limit_routes;
 mod lists;
+mod page_headers;
 mod pending_replies;
 mod profiles;
 mod reconciliation_routes;

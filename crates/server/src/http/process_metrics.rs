@@ -1,10 +1,11 @@
-//! What the operating system says of this process, under the names that Prometheus' client libraries use. It is read at each
-//! scrape. What can't be read is not shown.
+//! What the operating system says of this process, under the names that Prometheus' client libraries use, and its lost log lines. It is
+//! read at each scrape. What can't be read is not shown.
 
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
+use stockhold_config::standard_error;
 use stockhold_domain::Instant;
 
 const CPU: &str = "process_cpu_seconds_total";
@@ -13,6 +14,7 @@ const VIRTUAL: &str = "process_virtual_memory_bytes";
 const OPEN_FDS: &str = "process_open_fds";
 const MAX_FDS: &str = "process_max_fds";
 const START: &str = "process_start_time_seconds";
+const LINES_DROPPED: &str = "stockhold_log_lines_dropped_total";
 
 /// Says what each metric is. `started` is when the process started.
 #[expect(clippy::cast_precision_loss, reason = "gauges")]
@@ -24,12 +26,17 @@ pub(crate) fn describe(started: Instant) {
     metrics::describe_gauge!(OPEN_FDS, "Open file descriptors");
     metrics::describe_gauge!(MAX_FDS, "Most file descriptors that may be open");
     metrics::describe_gauge!(START, "Start of the process, in seconds since 1970");
+    metrics::describe_counter!(
+        LINES_DROPPED,
+        "Log lines that were not written: the reader of standard error is too slow, hangs or is gone"
+    );
     metrics::gauge!(START).set(started.micros() as f64 / 1e6);
 }
 
 /// Sets them to what is now.
 #[expect(clippy::cast_precision_loss, reason = "gauges")]
 pub(super) fn set() {
+    metrics::counter!(LINES_DROPPED).absolute(standard_error::dropped_lines());
     let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
     metrics::gauge!(CPU).set(cpu.unwrap_or_default().as_secs_f64());
     if let Ok(status) = fs::read_to_string("/proc/self/status") {

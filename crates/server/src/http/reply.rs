@@ -2,6 +2,7 @@
 //! does not compile until it has a status.
 
 use super::memory_budget::BudgetGuard;
+use super::page_headers::page_headers;
 use super::request_error::RequestError;
 use super::stream::EventStream;
 use crate::access::Header;
@@ -257,12 +258,12 @@ pub(super) fn page(body: impl Into<Cow<'static, str>>, kind: &'static str) -> Re
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     };
-    Reply::new(200, Some(kind), body)
+    Reply { headers: page_headers(kind), ..Reply::new(200, Some(kind), body) }
 }
 
 /// 200 and a page that is compressed with gzip.
 pub(super) fn compressed(body: &'static [u8], kind: &'static str) -> Reply {
-    Reply { encoding: Some("gzip"), ..Reply::new(200, Some(kind), body) }
+    Reply { encoding: Some("gzip"), headers: page_headers(kind), ..Reply::new(200, Some(kind), body) }
 }
 
 /// A reply without a body.

@@ -53,17 +53,38 @@ impl RequestError {
             if tracing::enabled!(tracing::Level::DEBUG) {
                 let reason = self.problem.reason();
                 let (status, reason, detail) = (reason.status(), reason.name(), self.problem.detail());
-                tracing::debug!(status, reason, detail, route, %request_id, "a request was refused");
+                tracing::debug!(
+                    status,
+                    reason,
+                    detail,
+                    route,
+                    request_id = request_id.to_string(),
+                    "a request was refused"
+                );
             }
             return;
         };
         let trace_id = head.trace().map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default();
         match self.problem.reason() {
-            Reason::Internal => tracing::error!(why, route, %request_id, trace_id, "a request failed"),
-            Reason::OutcomeUnknown => {
-                tracing::warn!(why, route, %request_id, trace_id, "a request's outcome is unknown");
+            Reason::Internal => {
+                tracing::error!(why, route, request_id = request_id.to_string(), trace_id, "a request failed")
             }
-            _ => tracing::debug!(why, route, %request_id, trace_id, "a request was turned away"),
+            Reason::OutcomeUnknown => {
+                tracing::warn!(
+                    why,
+                    route,
+                    request_id = request_id.to_string(),
+                    trace_id,
+                    "a request's outcome is unknown"
+                );
+            }
+            _ => tracing::debug!(
+                why,
+                route,
+                request_id = request_id.to_string(),
+                trace_id,
+                "a request was turned away"
+            ),
         }
     }
 }

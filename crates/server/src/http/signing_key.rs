@@ -2,6 +2,7 @@
 
 use super::request_error::RequestError;
 use super::worker::{RequestContext, Worker};
+use crate::secrets_at_rest::{open_key, stored_key};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{
     Command, Label, Outcome, Record, RecordChange, RecordKey, RecordKind, RecordValue, Rejection, SetRecord,
@@ -23,10 +24,12 @@ impl Worker {
         }
         let bytes = random_bytes::<{ HoldTokenKey::BYTES }>();
         let bytes = bytes.map_err(|error| RequestError::internal(error.to_string()))?;
+        let stored = stored_key(&record_key()?.id, &bytes, self.customers.keyring())
+            .map_err(|error| RequestError::internal(error.to_string()))?;
         let command = Command::SetRecord(SetRecord {
             key: record_key()?,
             expected_version: 0,
-            value: Some(value(&bytes)?),
+            value: Some(value(&stored)?),
             change: RecordChange::Silent,
         });
         match self.run(context, command, None).await? {
@@ -51,11 +54,9 @@ impl Worker {
             return Err(RequestError::wrong_answer());
         };
         let Some(Record { value: Some(value), .. }) = record else { return Ok(None) };
-        let bytes: &[u8; HoldTokenKey::BYTES] = value
-            .as_bytes()
-            .try_into()
-            .map_err(|_| RequestError::internal("the signing key has another length"))?;
-        let key = HoldTokenKey::new(bytes);
+        let bytes = open_key(&record_key()?.id, value.as_bytes(), self.customers.keyring())
+            .map_err(|error| RequestError::internal(format!("the signing key of hold tokens: {error}")))?;
+        let key = HoldTokenKey::new(&bytes);
         self.access.authenticator.set_hold_token_key(key.clone());
         Ok(Some(key))
     }

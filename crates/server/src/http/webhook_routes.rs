@@ -13,7 +13,7 @@ use stockhold_api::decode::{
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
 use stockhold_api::routes::RouteId;
-use stockhold_api::webhook_record::{EndpointSecret, WEBHOOKS, WebhookRecord, WebhookStatus};
+use stockhold_api::webhook_record::{EndpointSecret, StoredSecret, WEBHOOKS, WebhookRecord, WebhookStatus};
 use stockhold_domain::{
     Command, EventId, Instant, Label, Outcome, Record, RecordChange, RecordKey, RecordKind, RecordValue,
     Rejection, Reply as Made, SetRecord,
@@ -52,7 +52,7 @@ impl Worker {
             rate_limit: None,
             status: WebhookStatus::Enabled,
             disabled_reason: None,
-            secrets: vec![EndpointSecret { secret: new_secret()?, ends_at: None }],
+            secrets: vec![EndpointSecret { secret: StoredSecret::Clear(new_secret()?), ends_at: None }],
             created_at: now.micros(),
             updated_at: now.micros(),
             enabled_after: self.newest_position().await?,
@@ -62,7 +62,7 @@ impl Worker {
         // A command that can't take effect asks whether the request is a repeated one.
         let expected_version = if is_full { NEVER } else { ABSENT };
         let change = RecordChange::EndpointCreated;
-        let value = Some(stored(&record)?);
+        let value = Some(self.to_stored(&id, &record)?);
         let command = Command::SetRecord(SetRecord { key: record_key(&id), expected_version, value, change });
         match self.run(context, command, used).await? {
             Outcome::Done(_) => Ok(created(&id, &record)),
@@ -283,7 +283,7 @@ impl Worker {
         expected_version: u64,
         change: RecordChange,
     ) -> Result<bool, RequestError> {
-        let value = record.map(stored).transpose()?;
+        let value = record.map(|record| self.to_stored(id, record)).transpose()?;
         let command = Command::SetRecord(SetRecord { key: record_key(id), expected_version, value, change });
         match self.run(context, command, None).await? {
             Outcome::Done(_) => Ok(true),
@@ -291,6 +291,17 @@ impl Worker {
             Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
             Outcome::Replayed(_) | Outcome::Later => Err(RequestError::wrong_answer()),
         }
+    }
+
+    /// The stored form of an endpoint, with its secrets encrypted if the configuration has a key.
+    fn to_stored(&self, id: &Label, record: &WebhookRecord) -> Result<RecordValue, RequestError> {
+        let mut record = record.clone();
+        if let Err(error) = record.seal(id, self.customers.keyring()) {
+            // An older secret that nobody can read must not keep the endpoint from getting a new one.
+            tracing::error!(webhook = id.as_str(), %error, "a secret of a webhook can't be encrypted again");
+        }
+        RecordValue::new(&record.to_bytes())
+            .map_err(|_| Invalid::new("", "names more and longer SKUs and locations than may be").into())
     }
 
     fn made_id(&self, now: Instant) -> EventId {
@@ -304,11 +315,6 @@ fn created(id: &Label, record: &WebhookRecord) -> Reply {
     let shown = reply::json(|out| encode::with_secret(out, id.as_str(), record));
     let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
     Reply { status: 201, headers, ..shown }
-}
-
-fn stored(record: &WebhookRecord) -> Result<RecordValue, Invalid> {
-    RecordValue::new(&record.to_bytes())
-        .map_err(|_| Invalid::new("", "names more and longer SKUs and locations than may be"))
 }
 
 fn record_key(id: &Label) -> RecordKey {

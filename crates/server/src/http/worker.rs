@@ -6,6 +6,7 @@ use super::event_tailer::EventTailer;
 use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, COUNTED_STREAM_REPLY_BYTES, MemoryBudget};
 use super::metrics::RouteMetrics;
 use super::origin;
+use super::page_headers::HTML;
 use super::pending_replies::PendingReplies;
 use super::profiles::EndedOrders;
 use super::reply::{self, Reply, ResponseKind};
@@ -40,7 +41,6 @@ use stockhold_store::{Failure, Store};
 use tokio::sync::watch;
 
 const INDEX: &str = include_str!("index.txt");
-const HTML: &str = "text/html; charset=utf-8";
 
 /// The state that the requests of one worker share.
 pub(super) struct Worker {

@@ -97,7 +97,8 @@ fn verify(dir: &Path, archived: u64) {
 fn a_server_that_goes_on_archives_by_command() {
     let made = tempfile::tempdir().unwrap();
     let events = old_sales(&made.path().join("data"), 50);
-    let server = Server::on(made.path(), "data");
+    let dir = made.path().join("archive").display().to_string();
+    let server = Server::with_variables(made.path(), "data", &[("STOCKHOLD_ARCHIVE__DIR", dir.as_str())]);
     let at = At { sku: "old-shirt", location: None };
     let terms = Terms { owner_id: "cart-1".to_owned(), ..Terms::default() };
     let new = server.ask(async |client| client.reserve(at, 2, &terms, Some("k")).await.unwrap());
@@ -108,6 +109,7 @@ fn a_server_that_goes_on_archives_by_command() {
         |arguments: &[&str], code| command(server.dir(), &[archive.as_slice(), arguments].concat(), code);
     let refused = run(&["23h"], 2);
     assert!(refused.as_str().unwrap().contains("24 h"), "{refused}");
+    assert!(!made.path().join("archive").exists(), "a refused archive has made its directory");
     let nothing = run(&["90d", "--drop"], 0);
     assert_eq!((&nothing["events"], &nothing["dropped_events"]), (&json!(0), &json!(0)), "{nothing}");
     let written = run(&["10d"], 0);
@@ -139,13 +141,63 @@ fn a_server_that_goes_on_archives_by_command() {
     // One process writes to an archive at a time, and an archive is not begun in the data directory.
     let refused = command(server.dir(), &["archive", "--to", "data", "--older-than", "10d"], 2);
     assert!(refused.as_str().unwrap().contains("data directory"), "{refused}");
-    let raw = server.ask(async |client| {
-        client
-            .send_raw("POST", "/v1/archive", br#"{"older_than_hours": 240, "to": "archive"}"#)
-            .await
-            .unwrap()
-    });
-    assert!(raw.status == 400 && text(&raw.body).contains("absolute"), "{}", text(&raw.body));
+}
+
+/// What `POST /v1/archive` answers, without what differs between any two answers.
+fn archive_to(server: &Server, to: &Path, hours: u64) -> (u16, String) {
+    let body = json!({ "older_than_hours": hours, "to": to }).to_string();
+    let raw =
+        server.ask(async |client| client.send_raw("POST", "/v1/archive", body.as_bytes()).await.unwrap());
+    let answer: Value = serde_json::from_slice(&raw.body).unwrap();
+    (raw.status, answer["detail"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_server_archives_to_the_directory_of_its_configuration_only() {
+    let made = tempfile::tempdir().unwrap();
+    let root = made.path();
+    old_sales(&root.join("data"), 10);
+    let (archive, elsewhere) = (root.join("archive"), root.join("elsewhere"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    let dir = archive.display().to_string();
+    let server = Server::with_variables(root, "data", &[("STOCKHOLD_ARCHIVE__DIR", dir.as_str())]);
+    // A refused age makes nothing, neither there nor below.
+    assert_eq!(archive_to(&server, &archive.join("below"), 1).0, 400);
+    assert!(!archive.exists());
+    std::fs::create_dir(&archive).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, archive.join("link")).unwrap();
+    let refusals: Vec<_> = [
+        elsewhere.clone(),
+        elsewhere.join("new"),
+        archive.join("link"),
+        archive.join("link/new"),
+        archive.join("new/../../elsewhere"),
+        root.join("archive-2"),
+        root.join("data"),
+        Path::new("archive").to_owned(),
+        Path::new("/proc/self/fd/new").to_owned(),
+    ]
+    .iter()
+    .map(|to| archive_to(&server, to, 240))
+    .collect();
+    assert!(refusals.iter().all(|refusal| refusal.0 == 403 && *refusal == refusals[0]), "{refusals:?}");
+    assert!(refusals[0].1.contains("archive.dir"), "{refusals:?}");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(archive_to(&server, &archive.join("below"), 240).0, 200);
+    assert!(archive.join("below/archive.lock").exists());
+    drop(server);
+
+    // Without the setting, a request can't name any directory, and the command says what is missing.
+    let server = Server::on(root, "data");
+    assert_eq!(archive_to(&server, &archive.join("below"), 240), refusals[0]);
+    let told = command(root, &["archive", "--to", "elsewhere", "--older-than", "10d"], 2);
+    assert!(told.as_str().unwrap().contains("`[archive]`"), "{told}");
+    drop(server);
+    let told = command(root, &["archive", "--to", "data/archive", "--older-than", "10d"], 2);
+    assert!(told.as_str().unwrap().contains("data directory"), "{told}");
+    let told = command(root, &["archive", "--to", "new", "--older-than", "1h"], 2);
+    assert!(told.as_str().unwrap().contains("24 h"), "{told}");
+    assert!(!root.join("new").exists());
 }
 
 #[test]
@@ -214,5 +266,5 @@ fn a_sink_that_is_behind_keeps_what_it_has_not_got_and_is_named() {
     );
     assert_eq!(left["dropped_through"], events, "{left}");
     let refused = command(dir, &["archive", "--to", "elsewhere", "--older-than", "10d"], 2);
-    assert!(refused.as_str().unwrap().contains("the directory of the configuration"), "{refused}");
+    assert!(refused.as_str().unwrap().contains("archive.dir"), "{refused}");
 }

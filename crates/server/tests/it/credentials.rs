@@ -143,14 +143,21 @@ fn a_key_that_cannot_be_sent_is_refused_without_being_shown() {
         assert!(text(&output.stderr).contains(words), "{words:?}: {}", said(&output));
         assert!(!said(&output).contains("canary"), "{}", said(&output));
     }
-    // Nobody answers there: what matters is what is said before.
+    // To another machine it is not sent without TLS, unless a flag says so. Nobody answers there.
+    for (more, code) in [(&[][..], 2), (&["--plain-http"], 5)] {
+        let arguments = ["ctl", "sale", "--server", "http://192.0.2.1:9", "--patience", "0"];
+        let output = run(dir.path(), &[&arguments, more].concat(), &[("STOCKHOLD_API_KEY", KEY)]);
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert_eq!(text(&output.stderr).contains("--plain-http"), more.is_empty(), "{}", said(&output));
+        assert!(!said(&output).contains("canary"), "{}", said(&output));
+    }
+    std::fs::write(dir.path().join("stockhold.toml"), "plain_http = true\n").unwrap();
     let output = run(
         dir.path(),
         &["ctl", "sale", "--server", "http://192.0.2.1:9", "--patience", "0"],
         &[("STOCKHOLD_API_KEY", KEY)],
     );
-    assert!(text(&output.stderr).contains("without encryption"), "{}", said(&output));
-    assert!(!said(&output).contains("canary"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "a file that lies here says nothing: {}", said(&output));
 }
 
 #[test]

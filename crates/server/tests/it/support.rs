@@ -141,8 +141,7 @@ impl Server {
 
     /// Tells it to end as an operator does, and waits: its exit status.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
-        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        kill(self.child.id(), "TERM");
         wait_for("the server's end", || self.child.try_wait().unwrap())
     }
 
@@ -248,6 +247,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a process a signal by its name.
+pub(crate) fn kill(process: u32, signal: &str) {
+    let sent = Command::new("kill").args([format!("-{signal}"), process.to_string()]).status().unwrap();
+    assert!(sent.success());
 }
 
 /// A port that nobody listens on and that no other test of this process is given.

@@ -63,6 +63,8 @@ pub(crate) enum Answer {
     Hang,
     /// With status 200 and a body without an end.
     Endless,
+    /// With this status and a part of the body, and then with nothing.
+    Unfinished(u16),
 }
 
 /// A web application.
@@ -152,6 +154,12 @@ fn write(mut stream: TcpStream, answer: Answer) -> std::io::Result<()> {
         }
         Answer::Hang => {
             // Until the sender gives up.
+            let _ = stream.read(&mut [0]);
+            Ok(())
+        }
+        Answer::Unfinished(status) => {
+            stream
+                .write_all(format!("HTTP/1.1 {status} Status\r\ncontent-length: 100\r\n\r\n{{").as_bytes())?;
             let _ = stream.read(&mut [0]);
             Ok(())
         }

@@ -5,7 +5,8 @@ use pulldown_cmark::{Parser, html};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
+/// What is between the tags of the script that every page has. A server names its hash.
+pub const SCRIPT: &str = concat!("\n", include_str!("script.js"));
 
 /// A whole page. The title is escaped here, the body is HTML.
 pub(crate) fn page(title: &str, body: &str) -> String {
@@ -17,7 +18,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
          <div class=\"bar\"><a class=\"home\" href=\"/docs\"><strong>Stockhold</strong></a>\
          <span class=\"links\"><a href=\"/docs\">API</a><a href=\"/docs#reasons\">Reasons</a>\
          <a href=\"/openapi.json\">openapi.json</a></span></div>\n\
-         {body}<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+         {body}<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
 

@@ -128,11 +128,8 @@ fn links_name_operations_and_parameters_that_there_are() {
                     let known = target.parameters().iter().any(|known| known["name"] == **parameter);
                     assert!(known, "{} → {name}: {parameter}", operation.id());
                 }
-                let body = &target.value["requestBody"];
-                if !link["requestBody"].is_null() {
-                    assert_valid(&link["requestBody"], &body["content"]["application/json"]["schema"], name);
-                }
-                assert!(body["required"] != true || !link["requestBody"].is_null(), "{name} needs a body");
+                // openapi-generator refuses a document with a body here that is no text.
+                assert!(link["requestBody"].is_null(), "{name}");
             }
         }
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 use stockhold_api::problem::Problem;
 use stockhold_config::{TlsFiles, TlsPaths};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -36,6 +36,8 @@ pub(crate) struct Tls {
     /// For handshakes that begin from now on.
     config: watch::Sender<Arc<ServerConfig>>,
     handshakes: Handshakes,
+    /// Somebody asks for the files to be read.
+    reload: Notify,
 }
 
 /// How a connection begins.
@@ -52,7 +54,7 @@ impl Tls {
         let files = paths.read()?;
         let config = watch::Sender::new(paths.server_config(&files)?);
         let most = UNFINISHED_HANDSHAKES.min(super::most_connections() / 2);
-        Ok((Self { paths, config, handshakes: Handshakes::new(most) }, files))
+        Ok((Self { paths, config, handshakes: Handshakes::new(most), reload: Notify::new() }, files))
     }
 
     async fn begin(&self, stream: TcpStream) -> io::Result<Beginning> {

@@ -1,5 +1,5 @@
 //! Takes in changed files of TLS. They are read again and again, and compared by content: a renewal may replace a file, a link
-//! or a directory, and no other way notices all of them.
+//! or a directory, and no other way notices all of them. Who does not want to wait for the next time asks with [`Tls::reload`].
 
 use super::Tls;
 use std::sync::Arc;
@@ -10,11 +10,19 @@ use stockhold_config::TlsFiles;
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Tls {
+    /// Has the files read now.
+    pub(crate) fn reload(&self) {
+        self.reload.notify_one();
+    }
+
     /// Takes in changed files, for as long as it is asked to. `files` are those in force.
     pub(crate) async fn watch_files(self: Arc<Self>, files: TlsFiles) {
         let mut seen = Ok(files);
         loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
+            tokio::select! {
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = self.reload.notified() => {}
+            }
             let paths = self.paths.clone();
             let read = tokio::task::spawn_blocking(move || paths.read()).await;
             let Ok(found) = read else { continue };

@@ -86,12 +86,19 @@ pub(crate) fn check(call: &Call, answer: &Answer) {
     }
 }
 
+/// Headers of pages and documents.
+const OF_PAGES: [&str; 4] =
+    ["content-security-policy", "referrer-policy", "x-content-type-options", "x-frame-options"];
+
 #[track_caller]
 fn check_headers(call: &Call, answer: &Answer, response: &'static Value) {
     let declared = response["headers"].as_object();
     for (name, value) in &answer.headers {
-        // What browsers need for other origins is no part of an operation.
-        if name.starts_with("access-control-") || (name == "vary" && value == "Origin") {
+        // What browsers need for other origins and for pages is no part of an operation.
+        if name.starts_with("access-control-")
+            || (name == "vary" && value == "Origin")
+            || OF_PAGES.contains(&name.as_str())
+        {
             continue;
         }
         let known = OF_HTTP.contains(&name.as_str())

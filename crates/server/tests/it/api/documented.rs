@@ -3,6 +3,9 @@
 use super::contract::operations;
 use super::server::Server;
 use super::wire::Call;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
 use std::collections::BTreeSet;
 use std::io::Read;
 use stockhold_api::openapi;
@@ -16,6 +19,30 @@ fn it_is_served_and_so_is_its_page() {
     let page = server.ask(&Call::get("/docs"));
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(page.text(), openapi::docs_html());
+}
+
+#[test]
+fn pages_run_their_own_script_only_and_stand_in_no_other_page() {
+    let server = Server::start();
+    for page in [
+        server.ask(&Call::get("/docs")),
+        server.ask(&Call::get("/problems/forbidden")),
+        server.ask_admin(&Call::get("/problems/forbidden")),
+    ] {
+        let html = page.text();
+        assert_eq!(html.matches("<script").count(), 1);
+        let script = html.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
+        let hash = STANDARD.encode(digest(&SHA256, script.as_bytes()));
+        let policy = page.header("content-security-policy").unwrap();
+        for part in ["default-src 'none'", &format!("script-src 'sha256-{hash}'"), "frame-ancestors 'none'"] {
+            assert!(policy.contains(part), "{part} is missing in {policy}");
+        }
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(page.header("x-frame-options"), Some("DENY"));
+    }
+    for path in ["/openapi.json", "/"] {
+        assert_eq!(server.ask(&Call::get(path)).header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
 }
 
 /// On the path for plain requests, and, with `Connection: close`, on the other one.

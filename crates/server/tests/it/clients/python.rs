@@ -24,7 +24,7 @@ fn it_sells_each_unit_once_through_a_proxy_that_loses_answers() {
     command.env("PYTHONPATH", "src").env("STOCKHOLD_SERVER", server.url());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("Ran 16 tests"), "{}", said(&output));
+    assert!(said(&output).contains("Ran 17 tests"), "{}", said(&output));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod checkouts;
 mod keys;
 mod rest;
 mod routes;
+mod service_secrets;
 mod shared;
 
 use crate::support::Server;

@@ -18,7 +18,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The files that have these bytes.
-fn files_with(dir: &Path, text: &[u8]) -> Vec<PathBuf> {
+pub(super) fn files_with(dir: &Path, text: &[u8]) -> Vec<PathBuf> {
     let has = |path: &PathBuf| fs::read(path).unwrap().windows(text.len()).any(|part| part == text);
     files(dir).into_iter().filter(has).collect()
 }

@@ -3,7 +3,7 @@
 use super::{MailServer, buy, mail_settings, put, shop, sink, wait_for_all};
 use crate::checkout::{call, reservation, wait_for_state};
 use crate::customers::{FIRST_KEY, VARIABLE};
-use crate::support::{said, stockhold, wait_for};
+use crate::support::{Server, said, stockhold, wait_for};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
@@ -103,14 +103,17 @@ fn no_mail_is_lost_while_the_mail_server_is_away_and_the_server_is_killed() {
     }
     let failed =
         wait_for("the sink to retry", || Some(sink(&server)).filter(|sink| sink["state"] == "retrying"));
-    assert_eq!(failed["last_error"]["message"], "the SMTP server can't be reached", "{failed}");
+    assert_eq!(failed["last_error"]["message"], "mail: the SMTP server can't be reached", "{failed}");
     server.kill();
     server.restart();
     mail.start();
     mail.set_busy(true);
     let failed =
         wait_for("the sink to retry", || Some(sink(&server)).filter(|sink| sink["state"] == "retrying"));
-    assert!(failed["last_error"]["message"].as_str().unwrap().starts_with("the SMTP server"), "{failed}");
+    assert!(
+        failed["last_error"]["message"].as_str().unwrap().starts_with("mail: the SMTP server"),
+        "{failed}"
+    );
     mail.set_busy(false);
     let told = || -> BTreeSet<String> {
         mail.mails().iter().map(|one| one["to"].as_str().unwrap().to_owned()).collect()
@@ -147,6 +150,74 @@ fn a_recipient_that_is_refused_holds_nobody_back() {
         "{log}"
     );
     assert!(!log.contains("refused@") && !log.contains("zoë@"));
+}
+
+/// The sink once it is blocked, or not any more.
+fn wait_for_block(server: &Server, is_blocked: bool) -> serde_json::Value {
+    wait_for("the state of the sink", || {
+        Some(sink(server)).filter(|sink| (sink["state"] == "blocked") == is_blocked)
+    })
+}
+
+#[test]
+fn a_sender_that_is_refused_blocks_in_the_words_of_the_server_and_loses_no_mail() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mail = MailServer::new(dir.path());
+    mail.start();
+    mail.set_policy(Some("mail 550 5.7.1 you may not send as this sender"));
+    let settings = format!("{}ehlo_name = \"shop.example\"\n", mail_settings(mail.port));
+    let (server, _provider) = shop(dir.path(), &settings);
+    put(&server, "anna", &json!({ "email": "anna@example.com" }));
+    buy(&server, "anna", "approve", &json!({}));
+    let blocked = wait_for_block(&server, true);
+    let error = &blocked["last_error"];
+    let message = error["message"].as_str().unwrap();
+    assert_eq!(message, "mail: the SMTP server answered 550 5.7.1 you may not send as this sender");
+    assert!(error["action"].as_str().unwrap().contains("notifications.smtp.from"), "{blocked}");
+    assert!(error["next_attempt_at"].is_string(), "{blocked}");
+    mail.set_policy(None);
+    let sent = mail.wait_for("anna@example.com");
+    assert_eq!(sent["ehlo"], "shop.example");
+    wait_for_block(&server, false);
+    wait_for_all(&server);
+    assert_eq!(sink(&server)["state"], "running");
+}
+
+#[test]
+fn what_may_be_about_one_recipient_is_put_aside_and_three_in_a_row_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mail = MailServer::new(dir.path());
+    mail.start();
+    mail.set_policy(Some("rcpt 550 5.7.1 <ADDRESS>: blocked by our policy"));
+    let (mut server, _provider) = shop(dir.path(), &mail_settings(mail.port));
+    for buyer in ["bad-one", "anna", "bad-two", "bad-three", "bad-four"] {
+        put(&server, buyer, &json!({ "email": format!("{buyer}@example.com") }));
+    }
+    buy(&server, "bad-one", "approve", &json!({}));
+    buy(&server, "anna", "approve", &json!({}));
+    mail.wait_for("anna@example.com");
+    wait_for_all(&server);
+    let shown = wait_for("what is put aside", || Some(sink(&server)).filter(|sink| sink["put_aside"] == 1));
+    assert_eq!((&shown["state"], &shown["lag_events"]), (&json!("running"), &json!(0)), "{shown}");
+    // It stays aside over a restart.
+    server.kill();
+    server.restart();
+    assert_eq!(sink(&server)["put_aside"], 1);
+    for buyer in ["bad-two", "bad-three", "bad-four"] {
+        buy(&server, buyer, "approve", &json!({}));
+    }
+    let blocked = wait_for_block(&server, true);
+    let message = blocked["last_error"]["message"].as_str().unwrap();
+    assert_eq!(message, "mail: the SMTP server answered 550 5.7.1 (address) blocked by our policy");
+    assert!(blocked["last_error"]["action"].as_str().unwrap().contains("put aside"), "{blocked}");
+    mail.set_policy(None);
+    for buyer in ["bad-one", "bad-two", "bad-three", "bad-four"] {
+        mail.wait_for(&format!("{buyer}@example.com"));
+    }
+    wait_for_all(&server);
+    wait_for("nothing to be aside", || sink(&server)["put_aside"].is_null().then_some(()));
+    assert_eq!(mail.mails().len(), 5, "{:?}", mail.mails());
+    assert!(!server.log().contains("bad-one@"), "{}", server.log());
 }
 
 #[test]
@@ -195,6 +266,10 @@ fn what_is_wrong_with_the_settings_is_said_at_the_start() {
         (
             smtp("url = \"smtp://localhost\"\nfrom = \"nobody\"\n"),
             "notifications.smtp.from: \"nobody\" is no address",
+        ),
+        (
+            smtp(&format!("url = \"smtp://localhost\"\nehlo_name = \"a b\"\n{from}")),
+            "must be the name of a host",
         ),
         (smtp("host = \"localhost\"\n"), "stockhold.toml:2: notifications.smtp: "),
         ("[notifications]\nsmtp = 1\n".to_owned(), "notifications.smtp: must be a table"),

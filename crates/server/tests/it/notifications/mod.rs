@@ -41,6 +41,15 @@ impl MailServer {
         if is_busy { fs::write(file, "").unwrap() } else { fs::remove_file(file).unwrap() }
     }
 
+    /// Answers a step in its own way from now on, or no more.
+    fn set_policy(&self, policy: Option<&str>) {
+        let file = self.dir.join("policy");
+        match policy {
+            Some(policy) => fs::write(file, policy).unwrap(),
+            None => fs::remove_file(file).unwrap(),
+        }
+    }
+
     fn mails(&self) -> Vec<Value> {
         // The server may be in the middle of a line.
         let text = fs::read_to_string(self.dir.join("mails")).unwrap_or_default();

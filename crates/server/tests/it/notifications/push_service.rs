@@ -20,8 +20,10 @@ pub(super) struct State {
     pub(super) messages: Vec<Value>,
     /// How often an access token was asked for.
     pub(super) tokens: usize,
-    /// The statuses of the next answers to messages.
-    pub(super) answers: Vec<u16>,
+    /// The next answers to messages: the status, and the error code of the service.
+    pub(super) answers: Vec<(u16, &'static str)>,
+    /// Whether it knows the service account.
+    pub(super) knows_nobody: bool,
 }
 
 pub(super) struct PushService {
@@ -69,12 +71,18 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, audience: &str, key: &[u8]
             "/token" => token(&body, audience, key, state),
             "/v1/projects/tea-shop/messages:send" if authorization == "Bearer access-1" => {
                 let mut state = state.lock().unwrap();
-                let status = if state.answers.is_empty() { 200 } else { state.answers.remove(0) };
+                let (status, code) =
+                    if state.answers.is_empty() { (200, "") } else { state.answers.remove(0) };
                 let message: Value = serde_json::from_str(&body).unwrap();
                 if status == 200 {
                     state.messages.push(message["message"].clone());
                 }
-                (status, json!({}))
+                let detail = json!({ "@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": code });
+                let details = if code.is_empty() { json!([]) } else { json!([detail]) };
+                (
+                    status,
+                    json!({ "error": { "code": status, "status": "X", "message": "device-x", "details": details } }),
+                )
             }
             _ => (401, json!({})),
         };
@@ -103,8 +111,8 @@ fn token(body: &str, audience: &str, key: &[u8], state: &Mutex<State>) -> (u16, 
         && claims["aud"] == audience
         && claims["scope"] == "https://www.googleapis.com/auth/firebase.messaging"
         && (1..=3_600).contains(&lasts);
-    if !is_signed || !fits {
-        return (400, json!({ "error": "invalid_grant" }));
+    if !is_signed || !fits || state.lock().unwrap().knows_nobody {
+        return (400, json!({ "error": "invalid_grant", "error_description": "account not found" }));
     }
     state.lock().unwrap().tokens += 1;
     (200, json!({ "access_token": "access-1", "expires_in": 3_600, "token_type": "Bearer" }))

@@ -4,9 +4,9 @@ use super::rabbitmq::RabbitMq;
 use super::{check, feed, sell, sink, stock, wait_for_state, wait_until_delivered};
 use crate::ctl::done;
 use crate::support::{Server, free_port, wait_for};
-use lapin::options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
-use lapin::{Channel, Connection, ConnectionProperties};
+use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpStream};
@@ -114,6 +114,45 @@ fn rabbitmq_gets_every_event_over_a_restart_and_an_unroutable_one_blocks() {
         *times.entry(event["id"].as_str().unwrap()).or_default() += 1;
     }
     assert!(times.values().all(|times| *times <= 3), "{times:?}");
+}
+
+#[test]
+fn rabbitmq_needs_the_right_to_publish_and_takes_an_exchange_of_any_kind() {
+    let (dir, rabbitmq) = (tempfile::tempdir().unwrap(), RabbitMq::start());
+    rabbitmq.add_publisher("publisher", "pass", "^stockhold$");
+    rabbitmq.add_publisher("nobody", "pass", "^$");
+    let of = |user: &str| rabbitmq.url().replace("guest:guest", &format!("{user}:pass"));
+    let (publisher, nobody) = (of("publisher"), of("nobody"));
+    let variables = [
+        ("STOCKHOLD_SINKS__ORDERS__KIND", "rabbitmq"),
+        ("STOCKHOLD_SINKS__ORDERS__START", "beginning"),
+        ("STOCKHOLD_SINKS__ORDERS__URL", publisher.as_str()),
+        ("STOCKHOLD_SINKS__OTHER__KIND", "rabbitmq"),
+        ("STOCKHOLD_SINKS__OTHER__START", "beginning"),
+        ("STOCKHOLD_SINKS__OTHER__URL", nobody.as_str()),
+    ];
+    let server = Server::with_variables(dir.path(), "data", &variables);
+    stock(&server, "tee", 100);
+    // The exchange does not exist, and the user may not make it.
+    let blocked = wait_for_state(&server, "orders", "blocked");
+    let error = &blocked["last_error"];
+    assert!(error["message"].as_str().unwrap().contains("ACCESS_REFUSED"), "{blocked}");
+    assert!(error["action"].as_str().unwrap().contains("make the exchange stockhold"), "{blocked}");
+    let url = rabbitmq.url();
+    block_on(async {
+        let (_connection, channel) = channel(&url).await;
+        let mut arguments = FieldTable::default();
+        arguments.insert("alternate-exchange".into(), AMQPValue::LongString("unrouted".into()));
+        let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        channel.exchange_declare("stockhold".into(), ExchangeKind::Fanout, durable, arguments).await.unwrap();
+    });
+    block_on(bind(&url, ""));
+    wait_until_delivered(&server, "orders");
+    check(&block_on(take_all(&url)), &feed(&server));
+    let blocked = wait_for_state(&server, "other", "blocked");
+    let message = blocked["last_error"]["message"].as_str().unwrap();
+    assert!(message.contains("access to exchange 'stockhold'"), "{blocked}");
+    assert!(!server.log().contains("pass@"), "{}", server.log());
 }
 
 /// A NATS server with `JetStream`, killed when dropped.

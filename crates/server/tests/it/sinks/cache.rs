@@ -3,7 +3,7 @@
 use super::{sell, stock, wait_until_delivered};
 use crate::access::redis::Redis;
 use crate::ctl::done;
-use crate::support::{Server, wait_for};
+use crate::support::{Server, said, stockhold, wait_for};
 
 fn fields(redis: &Redis, sku: &str) -> Option<(u64, u64)> {
     let client = redis::Client::open(redis.url()).unwrap();
@@ -42,4 +42,37 @@ fn the_cache_shows_the_newest_state_and_is_filled_again_after_a_flush() {
 
     done(&server, &["stock", "delete", "mug"]);
     wait_for("the deleted item to be gone", || fields(&redis, "mug").is_none().then_some(()));
+}
+
+/// A restored store has other figures at positions that Redis has seen already.
+#[test]
+fn a_store_that_was_restored_from_a_backup_and_a_replay_write_the_cache_anew() {
+    let (dir, redis) = (tempfile::tempdir().unwrap(), Redis::plain());
+    let url = redis.url();
+    let variables =
+        [("STOCKHOLD_SINKS__CACHE__KIND", "redis"), ("STOCKHOLD_SINKS__CACHE__URL", url.as_str())];
+    let mut server = Server::with_variables(dir.path(), "data", &variables);
+    stock(&server, "tee", 100);
+    wait_for("the stock", || (fields(&redis, "tee")?.0 == 100).then_some(()));
+    let backup =
+        stockhold(dir.path()).args(["backup", "--data-dir", "data", "--to", "copy"]).output().unwrap();
+    assert!(backup.status.success(), "{}", said(&backup));
+    sell(&server, "tee", 60);
+    stock(&server, "mug", 7);
+    wait_for("the sales", || (fields(&redis, "tee")?.0 == 40 && fields(&redis, "mug")?.0 == 7).then_some(()));
+    assert!(server.terminate().success());
+
+    let restored = Server::with_variables(dir.path(), "copy", &variables);
+    sell(&restored, "tee", 1);
+    wait_for("the figures of the restored store", || {
+        (fields(&redis, "tee")?.0 == 99 && fields(&redis, "mug").is_none()).then_some(())
+    });
+    wait_until_delivered(&restored, "cache");
+    // Somebody writes into Redis, for example an older tool.
+    redis.command("HSET stockhold:available:default:tee available 5 position 999999");
+    redis.command("HSET stockhold:available:default:ghost available 5 sequence 1 position 999999");
+    done(&restored, &["sinks", "replay", "cache", "--from-position", "1"]);
+    wait_for("the replay", || {
+        (fields(&redis, "tee")?.0 == 99 && fields(&redis, "ghost").is_none()).then_some(())
+    });
 }

@@ -109,12 +109,12 @@ fn a_replay_delivers_again_and_a_removed_sink_can_be_forgotten() {
 }
 
 #[test]
-fn a_directory_that_can_t_be_written_is_tried_again() {
+fn a_directory_that_can_t_be_written_blocks_and_is_tried_again() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("out"), "a file in the way").unwrap();
     let server = start(dir.path(), &[]);
     stock(&server, "tee", 1);
-    let failing = super::wait_for_state(&server, "ledger", "retrying");
+    let failing = super::wait_for_state(&server, "ledger", "blocked");
     assert!(failing["last_error"]["message"].as_str().unwrap().contains("writing to "), "{failing}");
     assert!(done(&server, &["sinks", "list"]).contains("was not delivered"));
     std::fs::remove_file(dir.path().join("out")).unwrap();

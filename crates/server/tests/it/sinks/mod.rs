@@ -94,12 +94,12 @@ fn server_with(dir: &Path, variables: &[(String, String)]) -> Server {
     Server::with_variables(dir, "data", &variables)
 }
 
-/// Waits until a sink is tried again because of an error, and returns its text.
+/// Waits until a sink does not work because of an error, and returns its text.
 fn wait_for_error(server: &Server, name: &str) -> String {
     wait_for("an error", || {
         let sink = sink(server, name);
         let message = sink["last_error"]["message"].as_str()?.to_owned();
-        (sink["state"] == "retrying").then_some(message)
+        (sink["state"] == "retrying" || sink["state"] == "blocked").then_some(message)
     })
 }
 

@@ -65,6 +65,16 @@ impl RabbitMq {
         }
     }
 
+    /// Makes a user who may write to these exchanges, and do nothing else.
+    pub(super) fn add_publisher(&self, name: &str, password: &str, exchanges: &str) {
+        for arguments in
+            [&["add_user", name, password][..], &["set_permissions", name, "^$", exchanges, "^$"]]
+        {
+            let done = self.control().args(arguments).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        }
+    }
+
     fn control(&self) -> Command {
         let mut command = self.command("/usr/lib/rabbitmq/bin/rabbitmqctl");
         command.args(["-n", &self.node, "--quiet"]);

@@ -55,6 +55,11 @@ fn nats_knows_a_user_and_a_token() {
     }
     check_refused(&server, "wrong", "authorization violation");
     check_refused(&server, "nobody", "authorization violation");
+    for name in ["wrong", "nobody"] {
+        let blocked = super::sink(&server, name);
+        assert_eq!(blocked["state"], "blocked", "{blocked}");
+        assert!(blocked["last_error"]["action"].as_str().unwrap().contains("password"), "{blocked}");
+    }
 }
 
 #[test]

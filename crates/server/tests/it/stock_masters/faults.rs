@@ -130,6 +130,44 @@ fn figures_that_contradict_or_can_t_be_are_not_used() {
 }
 
 #[test]
+fn a_batch_is_booked_by_an_answer_that_repeats_its_id_and_by_no_other() {
+    let (dir, master) = (tempfile::tempdir().unwrap(), Master::start(&[("tee", 10)]));
+    let server = start(dir.path(), &master, &[]);
+    owned(&server, "tee", 10);
+    master.set_fault(Fault::IsBehindAPage);
+    sell(&server, "tee", "1");
+    let failing =
+        wait_for("the failure", || Some(shown(&server)).filter(|shown| shown["state"] == "retrying"));
+    let error = &failing["last_error"];
+    assert!(error["message"].as_str().unwrap().contains("HTTP 200: \"back soon\""), "{failing}");
+    assert!(error["next_attempt_at"].is_string() && error.get("action").is_none(), "{failing}");
+    assert_eq!(master.units("tee"), 10);
+
+    master.set_fault(Fault::NeverEnds);
+    master.wait_for_units("tee", 9);
+    wait_for("the batch", || shown(&server).get("batch").is_none().then_some(()));
+    assert_eq!((master.books().repeated, &shown(&server)["state"]), (0, &serde_json::json!("running")));
+    master.set_fault(Fault::None);
+    check_totals(&server, &master, &["tee"]);
+}
+
+#[test]
+fn a_stock_master_that_refuses_the_token_is_blocked_until_somebody_acts() {
+    let (dir, master) = (tempfile::tempdir().unwrap(), Master::start(&[("tee", 10)]));
+    let server = start(dir.path(), &master, &[]);
+    owned(&server, "tee", 10);
+    master.set_fault(Fault::RefusesToken);
+    sell(&server, "tee", "1");
+    let blocked =
+        wait_for("the refusal", || Some(shown(&server)).filter(|shown| shown["state"] == "blocked"));
+    assert!(blocked["last_error"]["message"].as_str().unwrap().contains("HTTP 401"), "{blocked}");
+    assert!(blocked["last_error"]["action"].as_str().unwrap().contains("token"), "{blocked}");
+    master.set_fault(Fault::None);
+    master.wait_for_units("tee", 9);
+    wait_for("it to run", || (shown(&server)["state"] == "running").then_some(()));
+}
+
+#[test]
 fn a_refused_batch_blocks_until_it_is_taken_or_accepted() {
     let (dir, master) = (tempfile::tempdir().unwrap(), Master::start(&[("tee", 10)]));
     let server = start(dir.path(), &master, &[]);

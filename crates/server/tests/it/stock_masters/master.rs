@@ -34,6 +34,12 @@ pub(crate) enum Fault {
     IsNegative,
     /// It offers no orders.
     HasNoOrders,
+    /// Something in front of it answers every batch with a page and status 200.
+    IsBehindAPage,
+    /// It books batches, and its answers do not end.
+    NeverEnds,
+    /// It does not know the token any more.
+    RefusesToken,
 }
 
 /// The books of the stock master.
@@ -80,7 +86,9 @@ impl Master {
                     let mut reader = BufReader::new(stream.unwrap());
                     while let Some(request) = read(&mut reader) {
                         let Some((status, body)) = answer(&shared, &request) else { return };
-                        if write(reader.get_mut(), status, &body).is_err() {
+                        let is_endless =
+                            request.method == "POST" && shared.lock().unwrap().fault == Fault::NeverEnds;
+                        if write(reader.get_mut(), status, &body, is_endless).is_err() || is_endless {
                             return;
                         }
                     }
@@ -147,8 +155,15 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request { method, path: path.to_owned(), query: query.to_owned(), key, token, body })
 }
 
-fn write(stream: &mut TcpStream, status: u16, body: &Value) -> std::io::Result<()> {
+fn write(stream: &mut TcpStream, status: u16, body: &Value, is_endless: bool) -> std::io::Result<()> {
     let body = body.to_string();
+    if is_endless {
+        let head = format!("HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\n\r\n{body}");
+        stream.write_all(head.as_bytes())?;
+        // Until the client has had enough.
+        while stream.read(&mut [0])? > 0 {}
+        return Ok(());
+    }
     let head = format!(
         "HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
@@ -163,7 +178,7 @@ fn answer(books: &Mutex<Books>, request: &Request) -> Option<(u16, Value)> {
     if books.fault == Fault::IsDown {
         return None;
     }
-    if request.token.as_deref() != Some(&format!("Bearer {TOKEN}")) {
+    if books.fault == Fault::RefusesToken || request.token.as_deref() != Some(&format!("Bearer {TOKEN}")) {
         return Some((401, json!({ "error": "no token" })));
     }
     match (request.method.as_str(), request.path.as_str()) {
@@ -223,6 +238,9 @@ fn book(books: &mut Books, request: &Request) -> Option<(u16, Value)> {
     if request.key.as_deref() != Some(id.as_str()) {
         books.wrong.push(format!("the key {:?} of batch {id}", request.key));
     }
+    if books.fault == Fault::IsBehindAPage {
+        return Some((200, json!("back soon")));
+    }
     if books.fault == Fault::RefusesBatches {
         books.refused += 1;
         return Some((422, json!({ "error": "no such SKU here" })));
@@ -245,5 +263,5 @@ fn book(books: &mut Books, request: &Request) -> Option<(u16, Value)> {
         books.batches.insert(id.clone(), lines);
         books.last_batch = Some(id);
     }
-    (books.fault != Fault::LosesAnswers).then(|| (200, json!({})))
+    (books.fault != Fault::LosesAnswers).then(|| (200, json!({ "batch_id": request.body["batch_id"] })))
 }

@@ -121,6 +121,17 @@ fn an_application_asks_for_a_longer_pause() {
     let time = |name: &str| pending[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     let pause = time("next_attempt_at").as_second() - time("created_at").as_second();
     assert!((3_600..3_700).contains(&pause), "{pending}");
+    // A date counts too, and no pause is longer than a day.
+    application.set_answer(Answer::With(503, "Retry-After", "Fri, 01 Jan 2427 00:00:00 GMT"));
+    let (path, _) = create(&server, &json!({ "url": application.url, "types": ["stock.adjusted"] }));
+    answer(
+        &call(&server, "POST", "/v1/inventory/lamp/adjust", &json!({ "delta": 1, "reason": "found" })),
+        200,
+    );
+    let pending = wait_for("the delivery", || deliveries(&server, &path, "pending").pop());
+    let time = |name: &str| pending[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let pause = time("next_attempt_at").as_second() - time("created_at").as_second();
+    assert!((86_400..86_500).contains(&pause), "{pending}");
 }
 
 #[test]
@@ -212,6 +223,15 @@ fn an_answer_without_an_end_is_cut_and_one_that_never_comes_is_given_up() {
     let (path, _) = create(&server, &json!({ "url": endless.url, "types": ["limit.set"] }));
     let test = answer(&call(&server, "POST", &format!("{path}/test"), &Value::Null), 202);
     assert_eq!((&test["delivered"], &test["response_status"]), (&json!(true), &json!(200)));
+
+    // The status decides, and not the body.
+    let unfinished = Application::start(Answer::Unfinished(204));
+    let (path, _) = create(&server, &json!({ "url": unfinished.url, "types": ["limit.set"] }));
+    let test = answer(&call(&server, "POST", &format!("{path}/test"), &Value::Null), 202);
+    assert_eq!((&test["delivered"], &test["response_status"]), (&json!(true), &json!(204)));
+    unfinished.set_answer(Answer::Unfinished(503));
+    let test = answer(&call(&server, "POST", &format!("{path}/test"), &Value::Null), 202);
+    assert_eq!((&test["delivered"], &test["error"]), (&json!(false), &json!("Status")));
 
     let silent = Application::start(Answer::Hang);
     let (path, _) = create(&server, &json!({ "url": silent.url, "types": ["stock.set"] }));
