@@ -15,8 +15,8 @@ use crate::decode::{Fault, FaultLocation, Invalid, MAX_FAULTS};
 use crate::encode::time;
 use std::fmt::Write;
 use stockhold_domain::{
-    ExceededLimit, Hold, Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, Status,
-    UnavailableUnits, UnitStatus,
+    AccessDenied, ExceededLimit, Hold, Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage,
+    Status, UnavailableUnits, UnitStatus,
 };
 use stockhold_service::{CredentialFault, KeyId, MissingPermission};
 use stockhold_store::Failure;
@@ -132,6 +132,8 @@ enum Fields {
     },
     /// The fields of the refusal because of which an expired reservation did not get its units again.
     NotReacquired(Box<Fields>),
+    /// The fields of the refusal to show the answer to a request that took effect before.
+    Replayed(Box<Fields>),
     Credential(CredentialFault),
     Missing(MissingPermission),
     RetryAfterSeconds(u64),
@@ -230,6 +232,32 @@ impl Problem {
             }
         };
         Self { reason: Reason::Forbidden, detail, fields: Fields::Missing(missing) }
+    }
+
+    /// The caller may not see or change this.
+    pub fn denied(denied: AccessDenied) -> Self {
+        let expired = |why| Self::unauthenticated(CredentialFault::Expired, why);
+        match denied {
+            AccessDenied::Location(location) => Self::not_permitted(MissingPermission::Location(location)),
+            AccessDenied::Channel(channel) => Self::not_permitted(MissingPermission::Channel(channel)),
+            AccessDenied::Everything => Self::concerns_everything(),
+            AccessDenied::NotForHolders => {
+                Self::not_permitted(MissingPermission::Scope(stockhold_service::Scope::ReservationsWrite))
+            }
+            AccessDenied::Transferred => {
+                expired("The reservation was transferred after the hold token was issued.")
+            }
+            AccessDenied::Ended => expired("The reservation of the hold token has ended."),
+        }
+    }
+
+    /// The same refusal of the answer to a request that took effect before, under its idempotency key.
+    pub fn replayed(self) -> Self {
+        let detail = format!(
+            "The request took effect before under this idempotency key, and its answer is not shown. {}",
+            self.detail
+        );
+        Self { detail, fields: Fields::Replayed(Box::new(self.fields)), ..self }
     }
 
     /// There is no API key with this id.
@@ -397,7 +425,7 @@ impl Problem {
     }
 
     /// The request concerns everything, and the caller is restricted.
-    pub fn concerns_everything() -> Self {
+    fn concerns_everything() -> Self {
         let detail = "This concerns everything, and the credential is restricted. Use a credential without restrictions.";
         Self::plain(Reason::Forbidden, detail.to_owned())
     }

@@ -1,6 +1,6 @@
 //! The reasons, and what goes with each: status, title, whether to try again, and its page.
 
-use stockhold_domain::Rejection;
+use stockhold_domain::{AccessDenied, Rejection};
 use stockhold_store::Failure;
 
 /// Declares the reasons in one table, so that none lacks a part.
@@ -178,6 +178,17 @@ impl Reason {
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
             Rejection::StockOwnedElsewhere { .. } => Self::StockOwnedElsewhere,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
+            Rejection::AccessDenied { denied: AccessDenied::Transferred | AccessDenied::Ended, .. } => {
+                Self::Unauthenticated
+            }
+            Rejection::AccessDenied {
+                denied:
+                    AccessDenied::Location(_)
+                    | AccessDenied::Channel(_)
+                    | AccessDenied::Everything
+                    | AccessDenied::NotForHolders,
+                ..
+            } => Self::Forbidden,
             Rejection::PreconditionFailed { .. } | Rejection::RecordChanged { .. } => {
                 Self::PreconditionFailed
             }

@@ -21,6 +21,10 @@ impl From<Rejection> for Problem {
             Rejection::InvalidRequest(error) => {
                 return Self::invalid("The request is not possible", Invalid { errors: vec![error.into()] });
             }
+            Rejection::AccessDenied { denied, replayed } => {
+                let problem = Self::denied(denied);
+                return if replayed { problem.replayed() } else { problem };
+            }
             Rejection::TtlTooLong { max } => (
                 format!(
                     "ttl_seconds is above the longest hold, which is {} seconds. Send at most {0}.",

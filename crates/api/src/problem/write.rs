@@ -164,6 +164,10 @@ impl Fields {
                 object.number("requested_quantity", *requested);
                 object.number("unfulfilled_units", *unfulfilled);
             }
+            Self::Replayed(fields) => {
+                object.flag("replayed", true);
+                fields.write(object);
+            }
             Self::NotReacquired(fields) => {
                 object.flag("reservation_expired", true);
                 fields.write(object);

@@ -55,6 +55,8 @@ pub struct RouteSpec {
     pub access: Access,
     /// The scope that a caller needs.
     pub scope: RequiredScope,
+    /// What becomes of a caller that is restricted to locations, channels or its own reservations.
+    pub restriction: Restriction,
     /// Whether the route also accepts the hold token of the reservation that its path names.
     pub hold_token: bool,
     /// The responses of a request that succeeds.
@@ -243,6 +245,23 @@ pub enum RequiredScope {
     One(Scope),
     /// That of each command of the body, each judged on its own.
     EachCommand,
+}
+
+/// What becomes of a restricted caller of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restriction {
+    /// It is refused: the route concerns everything.
+    Refused,
+    /// The items or locations that the request names are judged.
+    ByItem,
+    /// The reservations that the request names are judged.
+    ByReservation,
+    /// The answer has only what the caller may see.
+    Filtered,
+    /// The API keys that the request names, makes or lists are judged.
+    ByKey,
+    /// Each command of the body is judged.
+    PerCommand,
 }
 
 /// A response of a request that succeeds.

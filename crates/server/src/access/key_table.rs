@@ -117,6 +117,7 @@ impl KeyTableTask {
         });
         let request_id = RequestId::Made(EventId::new(now, self.ids.random()).as_u128());
         let envelope = Envelope {
+            access: stockhold_domain::Access::Unrestricted,
             command,
             key: None,
             fresh: self.ids.generate(now, 0),

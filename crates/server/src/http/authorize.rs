@@ -3,6 +3,7 @@
 
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
+use super::restrict::allow;
 use super::route::Route;
 use super::worker::{RequestContext, Worker};
 use crate::access::RateVerdict;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stockhold_api::decode;
 use stockhold_api::problem::Problem;
-use stockhold_api::routes::{RequiredScope, RouteId};
-use stockhold_domain::{Label, RecordKey, RecordKind, Status};
+use stockhold_api::routes::{RequiredScope, Restriction, RouteId};
+use stockhold_domain::{AccessDenied, Label, RecordKey, RecordKind, Scope as SaleScope};
 use stockhold_service::{
     AuthenticationError, Caller, CredentialFault, HoldTokenClaims, KeyId, KeyRecord, ListenerPrincipal,
     MissingPermission, PrincipalKind, Scope, unknown_key,
@@ -134,8 +135,21 @@ impl Worker {
         heed_verdict(context, self.access.count_batch(context.caller, commands).await)
     }
 
+    /// Refuses a route whose scope the caller lacks, and one that concerns everything if the caller is restricted.
+    pub(super) async fn check_route(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
+        self.check_scope(route, caller).await?;
+        match route.id.spec().restriction {
+            Restriction::Refused => allow(caller.principal.restrictions.denies_scope(&SaleScope::Everything)),
+            Restriction::ByItem
+            | Restriction::ByReservation
+            | Restriction::Filtered
+            | Restriction::ByKey
+            | Restriction::PerCommand => Ok(()),
+        }
+    }
+
     /// Refuses a route whose scope the caller lacks.
-    pub(super) async fn check_scope(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
+    async fn check_scope(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
         let spec = route.id.spec();
         let scope = match spec.scope {
             // The commands are judged one by one, and a hold token is for none of them.
@@ -148,7 +162,7 @@ impl Worker {
         if caller.principal.may(scope) {
             return Ok(());
         }
-        let PrincipalKind::Hold(HoldTokenClaims { reservation, generation }) = caller.principal.kind else {
+        let PrincipalKind::Hold(HoldTokenClaims { reservation, .. }) = caller.principal.kind else {
             return Err(missing_scope(scope));
         };
         // Only the reservation of the token, and only while it is active.
@@ -158,17 +172,10 @@ impl Worker {
         }
         match self.find(Query::Reservation(reservation)).await? {
             QueryResult::Reservation(None) => Ok(()),
-            QueryResult::Reservation(Some(hold)) if hold.details().transfers != generation => {
-                let why = "The reservation was transferred after the hold token was issued.";
-                Err(Problem::unauthenticated(CredentialFault::Expired, why).into())
-            }
-            QueryResult::Reservation(Some(hold)) => match hold.status {
-                Status::Active => Ok(()),
-                Status::Cancelled | Status::Expired if route.id == RouteId::Release => Ok(()),
-                Status::Confirmed | Status::Cancelled | Status::Expired => {
-                    let why = "The reservation of the hold token has ended.";
-                    Err(Problem::unauthenticated(CredentialFault::Expired, why).into())
-                }
+            QueryResult::Reservation(Some(hold)) => match caller.principal.access().denies_hold(&hold) {
+                // Whether it is repeated is for the rules.
+                Some(AccessDenied::Ended) if route.id == RouteId::Release => Ok(()),
+                denied => allow(denied),
             },
             _ => Err(RequestError::wrong_answer()),
         }

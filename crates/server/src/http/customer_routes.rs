@@ -5,7 +5,6 @@
 
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::decode::CustomerPage;
 use stockhold_api::encode;
@@ -28,7 +27,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, profile, condition): (Label, Profile, Option<Precondition>),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let written = self.customers.put(&id, &profile, condition.as_ref()).await;
         let (version, is_new) = written.map_err(|error| refusal(error, condition.as_ref()))?;
         let shown = show(&id, &Customer { version, profile });
@@ -37,7 +35,6 @@ impl Worker {
 
     /// `GET /v1/customers/{customer_id}`
     pub(super) async fn customer(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
         match self.customers.get(&id).await.map_err(|error| refusal(error, None))? {
             Some(customer) => Ok(show(&id, &customer)),
             None => Err(Problem::unknown_customer(&id).into()),
@@ -50,7 +47,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, condition): (Label, Option<Precondition>),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let refused = |error| refusal(error, condition.as_ref());
         self.customers.check_key().map_err(refused)?;
         if let Some(hold) = self.payment_of(&id).await? {
@@ -99,7 +95,6 @@ impl Worker {
         context: RequestContext<'_>,
         page: CustomerPage,
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let rewrapped = self.customers.rewrap_page(page.after, page.limit).await;
         let rewrapped = rewrapped.map_err(|error| refusal(error, None))?;
         Ok(reply::json(|out| encode::rewrap_page(out, &rewrapped)))

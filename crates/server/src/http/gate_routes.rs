@@ -2,7 +2,6 @@
 
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::encode;
 use stockhold_api::openapi::GATE_ITEMS;
@@ -12,7 +11,6 @@ use stockhold_store::GateSelection;
 impl Worker {
     /// `GET /v1/gate`
     pub(super) async fn show_gate(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
         let status = match &self.gate {
             Some(gate) => {
                 Some(gate.status(GATE_ITEMS).await.map_err(|failure| RequestError::from_store(&failure))?)
@@ -28,7 +26,6 @@ impl Worker {
         context: RequestContext<'_>,
         selection: GateSelection,
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let gate = self.gate.as_ref().ok_or_else(Problem::no_gate)?;
         let summary = gate.reload(selection).await.map_err(|failure| RequestError::from_store(&failure))?;
         Ok(reply::json(|out| encode::gate_reload(out, summary)))

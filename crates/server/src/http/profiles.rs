@@ -149,11 +149,7 @@ impl Worker {
         context: RequestContext<'_>,
         id: ReservationId,
     ) -> Result<Seconds, RequestError> {
-        self.check_reservation(context, id).await?;
-        let QueryResult::Reservation(hold) = self.find(Query::Reservation(id)).await? else {
-            return Err(RequestError::wrong_answer());
-        };
-        let hold = hold.ok_or_else(|| Problem::from(Rejection::UnknownReservation(id)))?;
+        let hold = self.visible_hold(context, id).await?;
         let mut shortest = None;
         for line in hold.lines.iter() {
             // The item of an ended reservation may be gone. The command then says that the reservation has ended.

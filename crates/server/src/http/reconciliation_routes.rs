@@ -2,7 +2,6 @@
 
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::decode::{Invalid, ReconcileAction};
 use stockhold_api::encode;
@@ -13,7 +12,6 @@ use stockhold_store::Failure;
 impl Worker {
     /// `GET /v1/reconciliation`
     pub(super) async fn reconciliation(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
         let all = self.relay.stock_masters().await.map_err(|failure| RequestError::from_store(&failure))?;
         Ok(reply::json(|out| encode::stock_masters(out, &all)))
     }
@@ -24,7 +22,6 @@ impl Worker {
         context: RequestContext<'_>,
         (stock_master, action): (String, ReconcileAction),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         match action {
             ReconcileAction::Compare { dry_run } => {
                 let report = self.relay.reconcile(&stock_master, dry_run).await.map_err(refusal)?;
@@ -44,7 +41,6 @@ impl Worker {
         context: RequestContext<'_>,
         name: String,
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         self.relay.forget_stock_master(&name).await.map_err(refusal)?;
         Ok(reply::empty(204))
     }

@@ -2,7 +2,6 @@
 
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::decode::{Invalid, ReplayFrom};
 use stockhold_api::encode;
@@ -12,7 +11,6 @@ use stockhold_relay::SinkCommandError;
 impl Worker {
     /// `GET /v1/sinks`
     pub(super) async fn sinks(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
         let all = self.relay.statuses().await.map_err(|failure| RequestError::from_store(&failure))?;
         Ok(reply::json(|out| encode::sinks(out, &all)))
     }
@@ -23,7 +21,6 @@ impl Worker {
         context: RequestContext<'_>,
         (name, position): (String, u64),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         self.relay.skip(&name, position).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }
@@ -34,7 +31,6 @@ impl Worker {
         context: RequestContext<'_>,
         (name, from): (String, ReplayFrom),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let from = match from {
             ReplayFrom::Position(position) => position,
             ReplayFrom::Since(since) => {
@@ -49,14 +45,12 @@ impl Worker {
 
     /// `POST /v1/sinks/{sink}/init`
     pub(super) async fn init_sink(&self, context: RequestContext<'_>, name: String) -> HandlerResult {
-        check_unrestricted(context)?;
         self.relay.init(&name).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }
 
     /// `DELETE /v1/sinks/{sink}`
     pub(super) async fn forget_sink(&self, context: RequestContext<'_>, name: String) -> HandlerResult {
-        check_unrestricted(context)?;
         self.relay.forget(&name).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }

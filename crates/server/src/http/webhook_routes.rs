@@ -5,7 +5,6 @@
 use super::keys::{KeyUse, NEVER, idempotency_key, used};
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::decode::{
     CreateWebhook, DeliveriesQuery, EventBound, Invalid, WebhookChange, WebhookReplayRequest,
@@ -34,7 +33,6 @@ impl Worker {
         context: RequestContext<'_>,
         request: CreateWebhook<'_>,
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let meaning = request.meaning();
         let key = idempotency_key(context, request.idempotency_key)?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
@@ -83,14 +81,12 @@ impl Worker {
 
     /// `GET /v1/webhooks`
     pub(super) async fn webhooks(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
         let all = self.all_webhooks().await?;
         Ok(reply::json(|out| encode::webhooks(out, &all)))
     }
 
     /// `GET /v1/webhooks/{webhook_id}`
     pub(super) async fn webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
         let (record, _) = self.stored_webhook(&id).await?;
         Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)))
     }
@@ -101,7 +97,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, change): (Label, WebhookChange),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         for _ in 0..TRIES {
             let (before, version) = self.stored_webhook(&id).await?;
             let mut record = before.clone();
@@ -122,7 +117,6 @@ impl Worker {
 
     /// `DELETE /v1/webhooks/{webhook_id}`
     pub(super) async fn delete_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
         for _ in 0..TRIES {
             let (_, version) = self.stored_webhook(&id).await?;
             if self.has_set(context, &id, None, version, RecordChange::EndpointDeleted).await? {
@@ -138,7 +132,6 @@ impl Worker {
 
     /// `POST /v1/webhooks/{webhook_id}/test`
     pub(super) async fn test_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
         let (record, _) = self.stored_webhook(&id).await?;
         let event_id = self.made_id(self.clock.now());
         let test = self.relay.test_webhook(id.as_str(), &record, event_id).await;
@@ -151,7 +144,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, overlap_seconds): (Label, u32),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let secret = new_secret()?;
         for _ in 0..TRIES {
             let (mut record, version) = self.stored_webhook(&id).await?;
@@ -173,7 +165,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, query): (Label, DeliveriesQuery),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let (record, _) = self.stored_webhook(&id).await?;
         let page = DeliveryPage { status: query.status, before: query.before, limit: query.limit };
         let found = self.relay.webhook_deliveries(id.as_str(), &record, page).await;
@@ -188,7 +179,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, delivery): (Label, Label),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let record = self.enabled_webhook(&id).await?;
         let retried = self.relay.retry_delivery(id.as_str(), &record, delivery.as_str()).await;
         retried.map_err(|error| refusal(error, delivery.as_str()))?;
@@ -201,7 +191,6 @@ impl Worker {
         context: RequestContext<'_>,
         (id, request): (Label, WebhookReplayRequest),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let record = self.enabled_webhook(&id).await?;
         let position_at =
             async |at| self.relay.position_at(at).await.map_err(|failure| RequestError::from_store(&failure));

@@ -214,7 +214,7 @@ impl Worker {
                 RequestError { allow: Some(allow), ..problem.into() }
             }
         })?;
-        self.check_scope(route, &caller).await?;
+        self.check_route(route, &caller).await?;
         let body = body.await?;
         if let Some(origin) = origin::foreign_origin(head, &self.access.cross_origin) {
             return Err(Problem::foreign_origin(&origin).into());
