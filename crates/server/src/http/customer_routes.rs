@@ -5,7 +5,7 @@
 
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
-use super::worker::{HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, Worker};
 use stockhold_api::decode::CustomerPage;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
@@ -24,7 +24,6 @@ impl Worker {
     /// `PUT /v1/customers/{customer_id}`
     pub(super) async fn put_customer(
         &self,
-        context: RequestContext<'_>,
         (id, profile, condition): (Label, Profile, Option<Precondition>),
     ) -> HandlerResult {
         let written = self.customers.put(&id, &profile, condition.as_ref()).await;
@@ -34,7 +33,7 @@ impl Worker {
     }
 
     /// `GET /v1/customers/{customer_id}`
-    pub(super) async fn customer(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
+    pub(super) async fn customer(&self, id: Label) -> HandlerResult {
         match self.customers.get(&id).await.map_err(|error| refusal(error, None))? {
             Some(customer) => Ok(show(&id, &customer)),
             None => Err(Problem::unknown_customer(&id).into()),
@@ -44,7 +43,6 @@ impl Worker {
     /// `DELETE /v1/customers/{customer_id}`
     pub(super) async fn delete_customer(
         &self,
-        context: RequestContext<'_>,
         (id, condition): (Label, Option<Precondition>),
     ) -> HandlerResult {
         let refused = |error| refusal(error, condition.as_ref());
@@ -90,11 +88,7 @@ impl Worker {
     }
 
     /// `POST /v1/customer-keys/rewrap`
-    pub(super) async fn rewrap_customers(
-        &self,
-        context: RequestContext<'_>,
-        page: CustomerPage,
-    ) -> HandlerResult {
+    pub(super) async fn rewrap_customers(&self, page: CustomerPage) -> HandlerResult {
         let rewrapped = self.customers.rewrap_page(page.after, page.limit).await;
         let rewrapped = rewrapped.map_err(|error| refusal(error, None))?;
         Ok(reply::json(|out| encode::rewrap_page(out, &rewrapped)))

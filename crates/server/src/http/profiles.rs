@@ -17,7 +17,7 @@ use stockhold_domain::{
     Amend, Command, Fulfilment, Hold, IdempotencyKey, Instant, ItemKey, KeyHash, Outcome, Patch, Rejection,
     Reply, ReservationId, Reserve, Seconds, Status,
 };
-use stockhold_store::{Query, QueryResult, digest};
+use stockhold_store::digest;
 
 /// Orders with ended holds that a worker remembers.
 const ENDED_ORDERS: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
