@@ -1319,7 +1319,9 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook endpoint
-         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the answer with the same secret, or `unknown_webhook` if the endpoint was deleted since.
+         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the endpoint as it is then, without a secret, or `unknown_webhook` if it was deleted since. If the first answer was lost, `rotate` makes another secret.
+         *
+         *     The endpoint keeps the scopes of its creator. Only a caller that has all of them changes, tests or replays it. The types `access.*` need `keys:admin`: without it, an endpoint without `types` does not get them.
          *
          *     The address must be https, and its name must lead to public addresses only. The operator of the server may allow other networks.
          *
@@ -1399,7 +1401,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the secret of a webhook endpoint
-         * @description Makes a new secret, which is shown this once. Until the overlap ends, each delivery has a signature by the new secret and one by each older secret. All older secrets end with the overlap.
+         * @description Makes a new secret, which is shown this once: a repeated request under the same idempotency key makes none and shows none. Until the overlap ends, each delivery has a signature by the new secret and one by each older secret. All older secrets end with the overlap.
          *
          *     Scope: `webhooks:admin`.
          */
@@ -5237,6 +5239,8 @@ export interface components {
             status: "enabled" | "disabled";
             /** @description Why the server disabled it. */
             disabled_reason?: string;
+            /** @description The scopes of its creator, which a caller needs to change, test or replay it. */
+            scopes: ("reservations:write" | "reservations:read" | "inventory:read" | "inventory:write" | "sale:admin" | "events:read" | "webhooks:admin" | "checkout:write" | "refunds:write" | "customers:read" | "customers:write" | "limits:override" | "keys:admin")[];
             /**
              * Format: date-time
              * @description When it was created.
@@ -5248,7 +5252,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A new webhook endpoint. */
+        /** @description A new webhook endpoint. The answer to a repeated request has no `secret`. */
         NewWebhook: {
             /**
              * Format: uuid
@@ -5275,6 +5279,8 @@ export interface components {
             status: "enabled" | "disabled";
             /** @description Why the server disabled it. */
             disabled_reason?: string;
+            /** @description The scopes of its creator, which a caller needs to change, test or replay it. */
+            scopes: ("reservations:write" | "reservations:read" | "inventory:read" | "inventory:write" | "sale:admin" | "events:read" | "webhooks:admin" | "checkout:write" | "refunds:write" | "customers:read" | "customers:write" | "limits:override" | "keys:admin")[];
             /**
              * Format: date-time
              * @description When it was created.
@@ -5286,7 +5292,7 @@ export interface components {
              */
             updated_at: string;
             /** @description The secret that signs: the base64 of 32 bytes behind `whsec_`. */
-            secret: string;
+            secret?: string;
         };
         /** @description The endpoints. */
         WebhookList: {
@@ -5317,11 +5323,13 @@ export interface components {
              * @description Seconds from now on. Default: 86400.
              */
             overlap_seconds?: number;
+            /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
+            idempotency_key?: string;
         };
-        /** @description The new secret. */
+        /** @description The new secret. The answer to a repeated request has none. */
         WebhookSecret: {
             /** @description The secret that signs: the base64 of 32 bytes behind `whsec_`. */
-            secret: string;
+            secret?: string;
         };
         /** @description The delivery of an event to an endpoint. */
         Delivery: {
@@ -6313,7 +6321,7 @@ export interface components {
              * @description The reason's name: what programs decide by.
              * @enum {string}
              */
-            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "misdirected_request" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             /** @description Whether a program may retry the same request. */
             retryable: boolean;
             /** @description What the request is called in the server's log. */
@@ -6451,6 +6459,8 @@ export interface components {
              * @enum {string}
              */
             credential: "missing" | "malformed" | "unknown" | "expired" | "revoked" | "network";
+            /** @description Whether the request took effect before under its idempotency key, so that only its answer is refused. Absent when it is not so. */
+            replayed?: boolean;
         };
         /** @description The payment was declined. A program must not retry the same request. */
         PaymentDeclinedProblem: {
@@ -6525,6 +6535,8 @@ export interface components {
                 /** @description The sales channel; `null` when the request names none. */
                 channel?: string | null;
             };
+            /** @description Whether the request took effect before under its idempotency key, so that only its answer is refused. Absent when it is not so. */
+            replayed?: boolean;
         };
         /** @description No such item. A program must not retry the same request. */
         UnknownItemProblem: {
@@ -7115,9 +7127,9 @@ export interface components {
             unit_status: "held" | "sold";
             /**
              * Format: uuid
-             * @description The reservation that has it.
+             * @description The reservation that has it. Absent for a caller that may not know it.
              */
-            reservation_id: string;
+            reservation_id?: string;
         };
         /** @description The item is in use. A program must not retry the same request. */
         ItemInUseProblem: {
@@ -8217,6 +8229,35 @@ export interface components {
             /** @description What the request is called in the server's log. */
             request_id: string;
         };
+        /** @description The server has another name. A program must not retry the same request. */
+        MisdirectedRequestProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/misdirected_request";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 421;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by.
+             * @constant
+             */
+            reason: "misdirected_request";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
+        };
         /** @description The idempotency key was used for another request. A program must not retry the same request. */
         IdempotencyMismatchProblem: {
             /**
@@ -8985,6 +9026,18 @@ export interface components {
                 "application/problem+json": components["schemas"]["UnsupportedMediaTypeProblem"];
             };
         };
+        /** @description `misdirected_request`: The server has another name. */
+        MisdirectedRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["MisdirectedRequestProblem"];
+            };
+        };
         /** @description `idempotency_mismatch`: The idempotency key was used for another request. */
         IdempotencyMismatch: {
             headers: {
@@ -9179,6 +9232,18 @@ export interface components {
                 "application/json": components["schemas"]["HubError"];
             };
         };
+        /** @description `INVALID_REQUEST`. */
+        HubMisdirectedRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HubError"];
+            };
+        };
         /** @description `RATE_LIMITED`. */
         HubRateLimited: {
             headers: {
@@ -9292,6 +9357,18 @@ export interface components {
         };
         /** @description `INVALID_REQUEST`. */
         StorefrontUnsupportedMediaType: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["StorefrontError"];
+            };
+        };
+        /** @description `INVALID_REQUEST`. */
+        StorefrontMisdirectedRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 RateLimit: components["headers"]["RateLimit"];
@@ -9490,6 +9567,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9578,6 +9656,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -9640,6 +9719,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -9689,6 +9769,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9739,6 +9820,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9788,6 +9870,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9838,6 +9921,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9929,6 +10013,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. */
             422: {
                 headers: {
@@ -9995,6 +10080,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10051,6 +10137,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10115,6 +10202,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10178,6 +10266,7 @@ export interface operations {
             409: components["responses"]["UnitInUse"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10247,6 +10336,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10337,6 +10427,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10404,6 +10495,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10455,6 +10547,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10555,6 +10648,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10632,6 +10726,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10707,6 +10802,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `ttl_too_long`: The time to live is too long. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -10774,6 +10870,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10844,6 +10941,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `ttl_too_long`: The time to live is too long. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -10905,6 +11003,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10972,6 +11071,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11062,6 +11162,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -11146,6 +11247,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11225,6 +11327,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `customer_required`: A customer is needed. */
             422: {
                 headers: {
@@ -11316,6 +11419,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11395,6 +11499,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -11485,6 +11590,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11542,6 +11648,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11626,6 +11733,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `customer_required`: A customer is needed. */
             422: {
                 headers: {
@@ -11710,6 +11818,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11783,6 +11892,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11834,6 +11944,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -11927,6 +12038,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11978,6 +12090,7 @@ export interface operations {
             409: components["responses"]["ReservationConfirmed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12050,6 +12163,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -12101,6 +12215,7 @@ export interface operations {
             409: components["responses"]["PaymentNotCaptured"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12150,6 +12265,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12198,6 +12314,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12259,6 +12376,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["NotWritten"];
@@ -12307,6 +12425,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12353,6 +12472,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12408,6 +12528,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12463,6 +12584,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12514,6 +12636,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12565,6 +12688,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12625,6 +12749,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12687,6 +12812,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12735,6 +12861,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12798,6 +12925,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -12848,6 +12976,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12923,6 +13052,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12975,6 +13105,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13022,6 +13153,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13074,6 +13206,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13125,6 +13258,7 @@ export interface operations {
             409: components["responses"]["EncryptionKeyMissing"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13202,6 +13336,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13266,6 +13401,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13314,6 +13450,7 @@ export interface operations {
             409: components["responses"]["EncryptionKeyMissing"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13358,6 +13495,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13406,6 +13544,7 @@ export interface operations {
             409: components["responses"]["GateNotConfigured"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13450,6 +13589,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13499,6 +13639,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13544,6 +13685,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13588,6 +13730,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13639,6 +13782,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13692,6 +13836,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13738,6 +13883,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13786,6 +13932,7 @@ export interface operations {
             409: components["responses"]["SinkInUse"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13830,6 +13977,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13889,6 +14037,7 @@ export interface operations {
             409: components["responses"]["TooManyWebhooks"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -13938,6 +14087,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13984,6 +14134,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14037,6 +14188,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14085,6 +14237,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14095,6 +14248,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /**
+                 * @description Makes a retry safe: the same request with the same key takes effect once. The answer to a retry shows the resource as it is now, with `Idempotent-Replayed: true`. A different request with the same key is `idempotency_mismatch`. Bare or quoted. Keys are kept for 24 hours or longer. Refusals are not kept.
+                 * @example order-1001
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /**
                  * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
                  * @example checkout-7-1
@@ -14126,6 +14284,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Cache-Control": components["headers"]["NoStore"];
+                    "Idempotent-Replayed": components["headers"]["Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -14139,6 +14298,8 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14191,6 +14352,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14251,6 +14413,7 @@ export interface operations {
             409: components["responses"]["WebhookDisabled"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14305,6 +14468,7 @@ export interface operations {
             409: components["responses"]["WebhookDisabled"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14355,6 +14519,7 @@ export interface operations {
             409: components["responses"]["ArchiveFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14405,6 +14570,7 @@ export interface operations {
             408: components["responses"]["HubRequestTimeout"];
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14490,6 +14656,7 @@ export interface operations {
             };
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14552,6 +14719,7 @@ export interface operations {
             };
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14614,6 +14782,7 @@ export interface operations {
             };
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14704,6 +14873,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14772,6 +14942,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14840,6 +15011,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14908,6 +15080,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14955,6 +15128,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -15012,6 +15186,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -15061,6 +15236,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -15107,6 +15283,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -15169,6 +15346,7 @@ export interface operations {
             409: components["responses"]["KeyEnded"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -15217,6 +15395,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];
@@ -15258,6 +15437,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];
@@ -15280,7 +15460,7 @@ export interface operations {
             };
             path: {
                 /** @example unknown_item */
-                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "misdirected_request" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             };
             cookie?: never;
         };
@@ -15301,6 +15481,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];
@@ -15340,6 +15521,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];

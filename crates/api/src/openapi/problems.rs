@@ -179,7 +179,10 @@ fn own(reason: Reason) -> Vec<Member> {
             location(),
             always("unit_id", label_schema("The unit's id.")),
             always("unit_status", super::schema::word(&["held", "sold"], "Where it stands.")),
-            always("reservation_id", super::schema::uuid("The reservation that has it.")),
+            maybe(
+                "reservation_id",
+                super::schema::uuid("The reservation that has it. Absent for a caller that may not know it."),
+            ),
         ],
         Reason::SalePaused => vec![
             always("scope", super::schema::word(&["item", "location", "everything"], "What is paused.")),
@@ -329,6 +332,7 @@ fn own(reason: Reason) -> Vec<Member> {
             vec![always("retry_after_seconds", counter("When to try again, as `Retry-After`."))]
         }
         Reason::UnknownReservation
+        | Reason::MisdirectedRequest
         | Reason::UnknownKey
         | Reason::KeyEnded
         | Reason::GateNotConfigured
@@ -411,6 +415,7 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::Forbidden => {
             Problem::not_permitted(MissingPermission::Scope(stockhold_service::Scope::InventoryWrite))
         }
+        Reason::MisdirectedRequest => Problem::foreign_host("stock.example"),
         Reason::RateLimited => Problem::rate_limited(2),
         Reason::ModeMismatch => {
             Rejection::ModeMismatch { item: item_key("default", "tea"), mode: Mode::Counted }.into()

@@ -53,7 +53,10 @@ enum Fields {
     },
     UnavailableUnits(Vec<UnavailableUnits>),
     /// Which item, the unit's id, and where it stands.
-    Unit(Box<(ItemKey, Label, Option<UnitStatus>)>),
+    Unit {
+        unit: Box<(ItemKey, Label, Option<UnitStatus>)>,
+        shows_holder: bool,
+    },
     Shortages(Vec<Shortage>),
     ExpiresAt(Instant),
     MaxExpiresAt(Instant),
@@ -203,6 +206,18 @@ impl Problem {
         )
     }
 
+    /// The request was sent to a name that is none of the server's, where callers need no credential.
+    pub fn foreign_host(host: &str) -> Self {
+        let host = crate::decode::clip(host);
+        Self::plain(
+            Reason::MisdirectedRequest,
+            format!(
+                "The request was sent to \"{host}\". Callers without a credential reach this server by its IP address, as localhost, or \
+                 by a name that allowed_hosts has. Nothing was done."
+            ),
+        )
+    }
+
     /// The request needs a credential, and brought none that counts. `why` is a sentence and repeats nothing of the credential.
     pub fn unauthenticated(fault: CredentialFault, why: &str) -> Self {
         let fields = Fields::Credential(fault);
@@ -258,6 +273,14 @@ impl Problem {
             self.detail
         );
         Self { detail, fields: Fields::Replayed(Box::new(self.fields)), ..self }
+    }
+
+    /// The same without the reservation that has a unit, for callers who may not know it.
+    pub fn without_holder(mut self) -> Self {
+        if let Fields::Unit { shows_holder, .. } = &mut self.fields {
+            *shows_holder = false;
+        }
+        self
     }
 
     /// There is no API key with this id.

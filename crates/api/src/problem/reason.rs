@@ -105,6 +105,7 @@ reasons! {
     PreconditionFailed "precondition_failed" 412 false "The version is not as expected"
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
+    MisdirectedRequest "misdirected_request" 421 false "The server has another name"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
     ModeMismatch "mode_mismatch" 422 false "The item has the other mode"
     TtlTooLong "ttl_too_long" 422 false "The time to live is too long"

@@ -382,7 +382,7 @@ fn one_unit(item: ItemKey, unit: Label, status: Option<UnitStatus>) -> (String, 
             "Unit \"{unit}\" of {of} is held. It can be retired when its reservation was released or has expired."
         ),
     };
-    (detail, Fields::Unit(Box::new((item, unit, status))))
+    (detail, Fields::Unit { unit: Box::new((item, unit, status)), shows_holder: true })
 }
 
 fn capital(text: &str) -> String {

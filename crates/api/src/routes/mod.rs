@@ -291,8 +291,9 @@ pub enum Content {
 }
 
 /// Reasons that any route can answer with.
-const ANY_ROUTE: [Reason; 7] = [
+const ANY_ROUTE: [Reason; 8] = [
     Reason::InvalidRequest,
+    Reason::MisdirectedRequest,
     Reason::RequestTimeout,
     Reason::TooLarge,
     Reason::HeadersTooLarge,

@@ -24,6 +24,24 @@ use stockhold_store::{Failure, Query, QueryResult};
 const ITEM_BYTES: usize = 40;
 
 impl Worker {
+    /// Refuses a request that reached the server under a name of somebody else, where callers need no credential. A request without a
+    /// name comes from no browser.
+    pub(super) fn check_host(&self, head: &RequestHead<'_>) -> Result<(), RequestError> {
+        let is_trusted = !self.access.authenticator.is_required()
+            || head.listener.is_some_and(|profile| self.access.profile_principal(profile).is_some());
+        match head.host {
+            SingleHeader::Value(host) if is_trusted => {
+                let host = String::from_utf8_lossy(host);
+                if self.access.hosts.allows(&host) {
+                    Ok(())
+                } else {
+                    Err(Problem::foreign_host(&host).into())
+                }
+            }
+            SingleHeader::Value(_) | SingleHeader::Absent | SingleHeader::Repeated => Ok(()),
+        }
+    }
+
     /// The caller of a request.
     pub(super) async fn authenticate(&self, head: &RequestHead<'_>) -> Result<Arc<Caller>, RequestError> {
         if let Some(principal) = head.listener.and_then(|profile| self.access.profile_principal(profile)) {
@@ -38,7 +56,16 @@ impl Worker {
             }
         };
         let client = client_address(head);
-        let mut found = self.access.authenticator.authenticate(authorization, client, head.now);
+        let mut found = self.access.authenticator.look_up(authorization, client, head.now);
+        if found == Err(AuthenticationError::UnverifiedToken) {
+            // Without this, anybody could have signatures checked for every guess.
+            if self.access.is_exhausted(client).await
+                && let Some(verdict) = self.refused_verdict(head).await
+            {
+                return Err(too_many_requests(verdict));
+            }
+            found = self.access.authenticator.verify(authorization, head.now);
+        }
         if let Err(AuthenticationError::UnknownKey(id)) = found {
             // Without this, anybody could have the store read for every guess.
             if self.access.is_exhausted(client).await {
@@ -70,9 +97,11 @@ impl Worker {
             Err(AuthenticationError::Unavailable(why)) => {
                 Err(RequestError::from_store(&Failure::Unavailable(why)))
             }
-            Err(AuthenticationError::UnknownKey(_) | AuthenticationError::NoSigningKey) => {
-                Err(RequestError::internal("a key that was just added is unknown"))
-            }
+            Err(
+                AuthenticationError::UnknownKey(_)
+                | AuthenticationError::NoSigningKey
+                | AuthenticationError::UnverifiedToken,
+            ) => Err(RequestError::internal("a key that was just added is unknown")),
         }
     }
 
@@ -110,15 +139,19 @@ impl Worker {
         subject: Option<String>,
     ) -> RequestError {
         metrics::counter!("stockhold_credentials_refused_total", "reason" => fault.name()).increment(1);
-        let verdict =
-            self.access.count_refusal(client_address(head)).await.filter(|verdict| !verdict.status.allowed);
-        if let Some(verdict) = verdict {
+        if let Some(verdict) = self.refused_verdict(head).await {
             return too_many_requests(verdict);
         }
         if let Some(subject) = subject.filter(|subject| self.access.may_log(subject)) {
             tracing::warn!(credential = fault.name(), subject, "a credential was refused");
         }
         Problem::unauthenticated(fault, why).into()
+    }
+
+    /// Takes a token of the caller's address. Its verdict if the address has no allowance left.
+    async fn refused_verdict(&self, head: &RequestHead<'_>) -> Option<RateVerdict> {
+        let verdict = self.access.count_refusal(client_address(head)).await;
+        verdict.filter(|verdict| !verdict.status.allowed)
     }
 
     /// Takes a token for a request. The headers of the answer show what is left.
