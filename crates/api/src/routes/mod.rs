@@ -15,6 +15,7 @@ mod reservations;
 mod row;
 mod sinks;
 mod table;
+mod units;
 mod webhooks;
 
 pub(crate) use row::EVENT_STREAM;

@@ -1,14 +1,14 @@
 //! The rows of the route table.
 
 use super::row::{
-    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, PLAIN_TEXT, REPLAYED, empty,
-    item, json, optional, pool, pools, required, text,
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, PLAIN_TEXT, REPLAYED, empty, item, json,
+    optional, pool, pools, required, text,
 };
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
 };
 use super::{
-    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks,
+    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks, units,
     webhooks,
 };
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
@@ -189,70 +189,11 @@ routes! {
         responses: &[Response { headers: &[REPLAYED], ..empty(204, "The item is deleted.") }],
         own_reasons: &[Reason::UnknownItem, Reason::ItemInUse],
     }
-    AddUnits Post "/v1/inventory/{sku}/units" "add_units" {
-        metric: "add_units",
-        tag: Tag::Inventory,
-        summary: "Add units with ids",
-        description: "Adds seats, slots or serial numbers to an item of mode `units`. A unit that already exists with the \
-            same fields is left unchanged. If an existing unit has other fields, nothing is added. To change a unit, retire it \
-            and add it again.",
-        body: Body::Required { schema: "UnitsRequest", limit: UNITS_BODY_BYTES },
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::InventoryWrite),
-        restriction: Restriction::ByItem,
-        responses: &[json(200, "How many units were added.", "UnitsAnswer")],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
-    }
-    ListUnits Get "/v1/inventory/{sku}/units" "list_units" {
-        metric: "units",
-        tag: Tag::Inventory,
-        summary: "List units with ids",
-        description: "Units in the order in which they are claimed, each with its status and its reservation.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::InventoryRead),
-        restriction: Restriction::ByItem,
-        responses: &[json(200, "A page of units.", "UnitPage")],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
-    }
-    GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" {
-        metric: "unit",
-        tag: Tag::Inventory,
-        summary: "Read a unit",
-        description: "The unit's status and its reservation.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::InventoryRead),
-        restriction: Restriction::ByItem,
-        responses: &[json(200, "The unit.", "Unit")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
-    }
-    GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" {
-        metric: "seat_map",
-        tag: Tag::Inventory,
-        summary: "Read the seat map of an item",
-        description: "The status of every unit, in two bits each: 100,000 units take 34 kB without `layout`. Read the \
-            layout once. Then poll with `layout=false` and `If-None-Match`. When `version` changes, units were added or \
-            retired: read the layout again.",
-        preconditions: Preconditions::Cached,
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::InventoryRead),
-        restriction: Restriction::ByItem,
-        responses: &[
-            Response { headers: &[MAP_ETAG], ..json(200, "The map.", "SeatMap") },
-            Response { headers: &[MAP_ETAG], ..empty(304, "The map has not changed.") },
-        ],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
-    }
-    RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" {
-        metric: "retire_unit",
-        tag: Tag::Inventory,
-        summary: "Retire a unit",
-        description: "Removes a unit that is neither held nor sold.",
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::InventoryWrite),
-        restriction: Restriction::ByItem,
-        responses: &[empty(204, "The unit is removed.")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch, Reason::UnitInUse],
-    }
+    AddUnits Post "/v1/inventory/{sku}/units" "add_units" [units::ADD_UNITS] {}
+    ListUnits Get "/v1/inventory/{sku}/units" "list_units" [units::LIST_UNITS] {}
+    GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" [units::GET_UNIT] {}
+    GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" [units::GET_SEAT_MAP] {}
+    RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" [units::RETIRE_UNIT] {}
     SetPool Put "/v1/inventory/{sku}/pools/{pool}" "set_pool" {
         metric: "set_pool",
         tag: Tag::Inventory,
