@@ -1319,7 +1319,9 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook endpoint
-         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the answer with the same secret, or `unknown_webhook` if the endpoint was deleted since.
+         * @description The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a repeated request under the same idempotency key gets the endpoint as it is then, without a secret, or `unknown_webhook` if it was deleted since. If the first answer was lost, `rotate` makes another secret.
+         *
+         *     The endpoint keeps the scopes of its creator. Only a caller that has all of them changes, tests or replays it. The types `access.*` need `keys:admin`: without it, an endpoint without `types` does not get them.
          *
          *     The address must be https, and its name must lead to public addresses only. The operator of the server may allow other networks.
          *
@@ -1399,7 +1401,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the secret of a webhook endpoint
-         * @description Makes a new secret, which is shown this once. Until the overlap ends, each delivery has a signature by the new secret and one by each older secret. All older secrets end with the overlap.
+         * @description Makes a new secret, which is shown this once: a repeated request under the same idempotency key makes none and shows none. Until the overlap ends, each delivery has a signature by the new secret and one by each older secret. All older secrets end with the overlap.
          *
          *     Scope: `webhooks:admin`.
          */
@@ -5261,6 +5263,8 @@ export interface components {
             status: "enabled" | "disabled";
             /** @description Why the server disabled it. */
             disabled_reason?: string;
+            /** @description The scopes of its creator, which a caller needs to change, test or replay it. */
+            scopes: ("reservations:write" | "reservations:read" | "inventory:read" | "inventory:write" | "sale:admin" | "events:read" | "webhooks:admin" | "checkout:write" | "refunds:write" | "customers:read" | "customers:write" | "limits:override" | "keys:admin")[];
             /**
              * Format: date-time
              * @description When it was created.
@@ -5272,7 +5276,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A new webhook endpoint. */
+        /** @description A new webhook endpoint. The answer to a repeated request has no `secret`. */
         NewWebhook: {
             /**
              * Format: uuid
@@ -5299,6 +5303,8 @@ export interface components {
             status: "enabled" | "disabled";
             /** @description Why the server disabled it. */
             disabled_reason?: string;
+            /** @description The scopes of its creator, which a caller needs to change, test or replay it. */
+            scopes: ("reservations:write" | "reservations:read" | "inventory:read" | "inventory:write" | "sale:admin" | "events:read" | "webhooks:admin" | "checkout:write" | "refunds:write" | "customers:read" | "customers:write" | "limits:override" | "keys:admin")[];
             /**
              * Format: date-time
              * @description When it was created.
@@ -5310,7 +5316,7 @@ export interface components {
              */
             updated_at: string;
             /** @description The secret that signs: the base64 of 32 bytes behind `whsec_`. */
-            secret: string;
+            secret?: string;
         };
         /** @description The endpoints. */
         WebhookList: {
@@ -5341,11 +5347,13 @@ export interface components {
              * @description Seconds from now on. Default: 86400.
              */
             overlap_seconds?: number;
+            /** @description The idempotency key, in place of the header. A different key in the header is `invalid_request`. */
+            idempotency_key?: string;
         };
-        /** @description The new secret. */
+        /** @description The new secret. The answer to a repeated request has none. */
         WebhookSecret: {
             /** @description The secret that signs: the base64 of 32 bytes behind `whsec_`. */
-            secret: string;
+            secret?: string;
         };
         /** @description The delivery of an event to an endpoint. */
         Delivery: {
@@ -6337,7 +6345,7 @@ export interface components {
              * @description The reason's name: what programs decide by.
              * @enum {string}
              */
-            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+            reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "misdirected_request" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             /** @description Whether a program may retry the same request. */
             retryable: boolean;
             /** @description What the request is called in the server's log. */
@@ -6475,6 +6483,8 @@ export interface components {
              * @enum {string}
              */
             credential: "missing" | "malformed" | "unknown" | "expired" | "revoked" | "network";
+            /** @description Whether the request took effect before under its idempotency key, so that only its answer is refused. Absent when it is not so. */
+            replayed?: boolean;
         };
         /** @description The payment was declined. A program must not retry the same request. */
         PaymentDeclinedProblem: {
@@ -6549,6 +6559,8 @@ export interface components {
                 /** @description The sales channel; `null` when the request names none. */
                 channel?: string | null;
             };
+            /** @description Whether the request took effect before under its idempotency key, so that only its answer is refused. Absent when it is not so. */
+            replayed?: boolean;
         };
         /** @description No such item. A program must not retry the same request. */
         UnknownItemProblem: {
@@ -7139,9 +7151,9 @@ export interface components {
             unit_status: "held" | "sold";
             /**
              * Format: uuid
-             * @description The reservation that has it.
+             * @description The reservation that has it. Absent for a caller that may not know it.
              */
-            reservation_id: string;
+            reservation_id?: string;
         };
         /** @description The item is in use. A program must not retry the same request. */
         ItemInUseProblem: {
@@ -8241,6 +8253,35 @@ export interface components {
             /** @description What the request is called in the server's log. */
             request_id: string;
         };
+        /** @description The server has another name. A program must not retry the same request. */
+        MisdirectedRequestProblem: {
+            /**
+             * @description Path of the reason's page.
+             * @constant
+             */
+            type: "/problems/misdirected_request";
+            /** @description The reason in a few words. */
+            title: string;
+            /**
+             * @description The HTTP status.
+             * @constant
+             */
+            status: 421;
+            /** @description What happened, with the figures, and what to do next. */
+            detail: string;
+            /**
+             * @description The reason's name: what programs decide by.
+             * @constant
+             */
+            reason: "misdirected_request";
+            /**
+             * @description Whether a program may retry the same request.
+             * @constant
+             */
+            retryable: false;
+            /** @description What the request is called in the server's log. */
+            request_id: string;
+        };
         /** @description The idempotency key was used for another request. A program must not retry the same request. */
         IdempotencyMismatchProblem: {
             /**
@@ -9009,6 +9050,18 @@ export interface components {
                 "application/problem+json": components["schemas"]["UnsupportedMediaTypeProblem"];
             };
         };
+        /** @description `misdirected_request`: The server has another name. */
+        MisdirectedRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["MisdirectedRequestProblem"];
+            };
+        };
         /** @description `idempotency_mismatch`: The idempotency key was used for another request. */
         IdempotencyMismatch: {
             headers: {
@@ -9203,6 +9256,18 @@ export interface components {
                 "application/json": components["schemas"]["HubError"];
             };
         };
+        /** @description `INVALID_REQUEST`. */
+        HubMisdirectedRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["HubError"];
+            };
+        };
         /** @description `RATE_LIMITED`. */
         HubRateLimited: {
             headers: {
@@ -9316,6 +9381,18 @@ export interface components {
         };
         /** @description `INVALID_REQUEST`. */
         StorefrontUnsupportedMediaType: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["StorefrontError"];
+            };
+        };
+        /** @description `INVALID_REQUEST`. */
+        StorefrontMisdirectedRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 RateLimit: components["headers"]["RateLimit"];
@@ -9514,6 +9591,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9602,6 +9680,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -9664,6 +9743,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -9713,6 +9793,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9763,6 +9844,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9812,6 +9894,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9862,6 +9945,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -9953,6 +10037,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. */
             422: {
                 headers: {
@@ -10019,6 +10104,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10075,6 +10161,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10139,6 +10226,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10202,6 +10290,7 @@ export interface operations {
             409: components["responses"]["UnitInUse"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10271,6 +10360,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10361,6 +10451,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10428,6 +10519,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10479,6 +10571,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10579,6 +10672,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10656,6 +10750,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -10731,6 +10826,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `ttl_too_long`: The time to live is too long. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -10798,6 +10894,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10868,6 +10965,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `ttl_too_long`: The time to live is too long. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -10929,6 +11027,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -10996,6 +11095,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11086,6 +11186,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -11170,6 +11271,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11249,6 +11351,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `customer_required`: A customer is needed. */
             422: {
                 headers: {
@@ -11340,6 +11443,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11419,6 +11523,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `customer_required`: A customer is needed. `quantity_limit`: More than one reservation may hold. */
             422: {
                 headers: {
@@ -11509,6 +11614,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11566,6 +11672,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11650,6 +11757,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             /** @description `idempotency_mismatch`: The idempotency key was used for another request. `mode_mismatch`: The item has the other mode. `customer_required`: A customer is needed. */
             422: {
                 headers: {
@@ -11734,6 +11842,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11807,6 +11916,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11858,6 +11968,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -11951,6 +12062,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -12002,6 +12114,7 @@ export interface operations {
             409: components["responses"]["ReservationConfirmed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12074,6 +12187,7 @@ export interface operations {
             };
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -12125,6 +12239,7 @@ export interface operations {
             409: components["responses"]["PaymentNotCaptured"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12174,6 +12289,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12222,6 +12338,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12283,6 +12400,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["NotWritten"];
@@ -12331,6 +12449,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12377,6 +12496,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12432,6 +12552,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12487,6 +12608,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12538,6 +12660,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12589,6 +12712,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12649,6 +12773,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12711,6 +12836,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12759,6 +12885,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12822,6 +12949,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["ModeMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -12872,6 +13000,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12947,6 +13076,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -12999,6 +13129,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13046,6 +13177,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13098,6 +13230,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13149,6 +13282,7 @@ export interface operations {
             409: components["responses"]["EncryptionKeyMissing"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13226,6 +13360,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13290,6 +13425,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13338,6 +13474,7 @@ export interface operations {
             409: components["responses"]["EncryptionKeyMissing"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13382,6 +13519,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13430,6 +13568,7 @@ export interface operations {
             409: components["responses"]["GateNotConfigured"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13474,6 +13613,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13523,6 +13663,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13568,6 +13709,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13612,6 +13754,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13663,6 +13806,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13716,6 +13860,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13762,6 +13907,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13810,6 +13956,7 @@ export interface operations {
             409: components["responses"]["SinkInUse"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13854,6 +14001,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -13913,6 +14061,7 @@ export interface operations {
             409: components["responses"]["TooManyWebhooks"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -13962,6 +14111,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14008,6 +14158,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14061,6 +14212,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14109,6 +14261,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14119,6 +14272,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /**
+                 * @description Makes a retry safe: the same request with the same key takes effect once. The answer to a retry shows the resource as it is now, with `Idempotent-Replayed: true`. A different request with the same key is `idempotency_mismatch`. Bare or quoted. Keys are kept for 24 hours or longer. Refusals are not kept.
+                 * @example order-1001
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /**
                  * @description The caller's name for the request: 1 to 128 bytes of printable ASCII. It appears in the answer, in problems, in events and in the log. Any other value is ignored and replaced by a UUID.
                  * @example checkout-7-1
@@ -14150,6 +14308,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     "Cache-Control": components["headers"]["NoStore"];
+                    "Idempotent-Replayed": components["headers"]["Replayed"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -14163,6 +14322,8 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
+            422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14215,6 +14376,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14275,6 +14437,7 @@ export interface operations {
             409: components["responses"]["WebhookDisabled"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14329,6 +14492,7 @@ export interface operations {
             409: components["responses"]["WebhookDisabled"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14379,6 +14543,7 @@ export interface operations {
             409: components["responses"]["ArchiveFailed"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -14429,6 +14594,7 @@ export interface operations {
             408: components["responses"]["HubRequestTimeout"];
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14514,6 +14680,7 @@ export interface operations {
             };
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14576,6 +14743,7 @@ export interface operations {
             };
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14638,6 +14806,7 @@ export interface operations {
             };
             413: components["responses"]["HubTooLarge"];
             415: components["responses"]["HubUnsupportedMediaType"];
+            421: components["responses"]["HubMisdirectedRequest"];
             429: components["responses"]["HubRateLimited"];
             431: components["responses"]["HubHeadersTooLarge"];
             500: components["responses"]["HubInternal"];
@@ -14728,6 +14897,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14796,6 +14966,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14864,6 +15035,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14932,6 +15104,7 @@ export interface operations {
             };
             413: components["responses"]["StorefrontTooLarge"];
             415: components["responses"]["StorefrontUnsupportedMediaType"];
+            421: components["responses"]["StorefrontMisdirectedRequest"];
             429: components["responses"]["StorefrontRateLimited"];
             431: components["responses"]["StorefrontHeadersTooLarge"];
             500: components["responses"]["StorefrontInternal"];
@@ -14979,6 +15152,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -15036,6 +15210,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -15085,6 +15260,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -15131,6 +15307,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
@@ -15193,6 +15370,7 @@ export interface operations {
             409: components["responses"]["KeyEnded"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             422: components["responses"]["IdempotencyMismatch"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
@@ -15241,6 +15419,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];
@@ -15282,6 +15461,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];
@@ -15304,7 +15484,7 @@ export interface operations {
             };
             path: {
                 /** @example unknown_item */
-                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
+                reason: "invalid_request" | "position_out_of_range" | "invalid_signature" | "unauthenticated" | "payment_declined" | "forbidden" | "unknown_item" | "unknown_reservation" | "unknown_unit" | "unknown_supply" | "unknown_limit" | "unknown_pool" | "unknown_sink" | "unknown_webhook" | "unknown_delivery" | "unknown_order" | "unknown_customer" | "unknown_key" | "unknown_route" | "method_not_allowed" | "request_timeout" | "insufficient_inventory" | "units_unavailable" | "unit_in_use" | "item_in_use" | "sale_paused" | "limit_exceeded" | "too_many_limits" | "too_many_pools" | "reservation_expired" | "reservation_cancelled" | "reservation_confirmed" | "payment_in_progress" | "price_missing" | "payment_not_captured" | "refund_exceeds_captured" | "payment_method_missing" | "encryption_key_missing" | "split_exceeds_held" | "reservation_not_confirmed" | "fulfil_exceeds_sold" | "fulfil_exceeds_on_hand" | "return_exceeds_sold" | "extension_limit" | "stock_owned_elsewhere" | "below_committed" | "gate_not_configured" | "archive_failed" | "sink_in_use" | "too_many_webhooks" | "webhook_disabled" | "key_ended" | "precondition_failed" | "too_large" | "unsupported_media_type" | "misdirected_request" | "idempotency_mismatch" | "mode_mismatch" | "ttl_too_long" | "customer_required" | "quantity_limit" | "rate_limited" | "headers_too_large" | "internal" | "sink_failed" | "overloaded" | "unavailable" | "outcome_unknown";
             };
             cookie?: never;
         };
@@ -15325,6 +15505,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];
@@ -15364,6 +15545,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            421: components["responses"]["MisdirectedRequest"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Overloaded"];

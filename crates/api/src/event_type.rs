@@ -182,6 +182,30 @@ impl EventTypes {
     /// Every type, also types that later versions add.
     pub const ALL: Self = Self(u64::MAX);
 
+    /// The types of events about API keys, `access.*`.
+    pub const ACCESS: Self = Self(
+        Self::bit(EventType::AccessKeyCreated)
+            | Self::bit(EventType::AccessKeyRolled)
+            | Self::bit(EventType::AccessKeyRevoked),
+    );
+
+    /// These types without others.
+    pub const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Whether the set has a type of another one.
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The types that any of these names or patterns names.
+    pub fn named(names: &[String]) -> Self {
+        let mut types = Self::default();
+        names.iter().flat_map(|name| event_types_named(name)).for_each(|kind| types.add(kind));
+        types
+    }
+
     /// Adds a type.
     pub const fn add(&mut self, kind: EventType) {
         self.0 |= Self::bit(kind);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use stockhold_customers::{Keyring, SealError, SecretKind};
 use stockhold_domain::{Instant, Label};
-use stockhold_service::WebhookSecret;
+use stockhold_service::{Scope, ScopeSet, WebhookSecret};
 
 /// Most endpoints.
 pub const WEBHOOKS: usize = 100;
@@ -139,6 +139,9 @@ pub struct WebhookRecord {
     pub updated_at: i64,
     /// The newest event when it was enabled. It gets the later ones.
     pub enabled_after: u64,
+    /// The scopes of the caller that created it. A name that this version does not know has no effect.
+    #[serde(default)]
+    pub scopes: Vec<String>,
 }
 
 impl WebhookRecord {
@@ -150,6 +153,16 @@ impl WebhookRecord {
     /// Reads stored bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WebhookRecordError> {
         serde_json::from_slice(bytes).map_err(WebhookRecordError)
+    }
+
+    /// The scopes of the caller that created it.
+    pub fn scopes(&self) -> ScopeSet {
+        self.scopes.iter().filter_map(|name| Scope::from_name(name).ok()).collect()
+    }
+
+    /// Whether it may get the events about API keys.
+    pub fn may_get_access_events(&self) -> bool {
+        self.scopes().contains(Scope::KeysAdmin)
     }
 
     /// The secrets of the endpoint with this id that sign at an instant.
@@ -378,6 +391,7 @@ mod tests {
             created_at: 1,
             updated_at: 1,
             enabled_after: 7,
+            scopes: vec!["events:read".to_owned(), "webhooks:admin".to_owned()],
         }
     }
 

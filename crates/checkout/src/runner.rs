@@ -16,7 +16,7 @@ use std::time::Duration;
 use stockhold_api::encode::BuyerAction;
 use stockhold_customers::{CustomerError, Customers, MethodLookup, ProviderMethod};
 use stockhold_domain::{
-    AdvancePayment, Charge, ChargeState, Command, Envelope, EventId, Hold, Label, Origin, Outcome,
+    Access, AdvancePayment, Charge, ChargeState, Command, Envelope, EventId, Hold, Label, Origin, Outcome,
     PaymentMethod, PaymentStep, ProviderReport, Reply, RequestId, ReservationId, bucket_of,
 };
 use stockhold_service::Principal;
@@ -333,6 +333,7 @@ impl Work {
             (EventId::new(now, ids.random()), ids.generate(now, bucket))
         };
         let envelope = Envelope {
+            access: Access::Unrestricted,
             command,
             key: None,
             fresh,

@@ -22,6 +22,8 @@ pub struct AccessSettings {
     pub root_key_file: Option<PathBuf>,
     /// Origins whose pages may call the API from a browser.
     pub allowed_origins: Vec<String>,
+    /// Names under which callers without a credential may reach the server, besides addresses and `localhost`.
+    pub allowed_hosts: Vec<String>,
     /// Networks of proxies whose forwarding header is believed.
     pub trusted_proxies: Vec<String>,
     /// The forwarding header of those proxies: `x-forwarded-for` or `forwarded`.
@@ -120,6 +122,7 @@ impl Default for AccessSettings {
             root_key: None,
             root_key_file: None,
             allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
             forwarded_header: ForwardedHeader::XForwardedFor.name().to_owned(),
             issuers: Vec::new(),
@@ -163,17 +166,20 @@ impl IssuerSettings {
     }
 }
 
-/// Keys that anybody on the way could replace are no keys, so `http` is for this machine only.
-fn check_jwks_url(url: &str) -> Result<(), String> {
+/// Keys that anybody on the way could replace are no keys, so `http` is for this machine only. An error repeats nothing of the address,
+/// because it may have a password.
+fn check_jwks_url(url: &str) -> Result<(), &'static str> {
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    if authority.is_some_and(|authority| authority.contains('@')) {
+        return Err("jwks_url must have no user and no password: a set of public keys is no secret");
+    }
     let is_loopback = ["http://127.0.0.1", "http://localhost", "http://[::1]"].iter().any(|start| {
         url.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
     });
     if url.starts_with("https://") || is_loopback {
         return Ok(());
     }
-    Err(format!(
-        "jwks_url {url:?} must begin with https:// (http:// is allowed for 127.0.0.1, localhost and [::1] only)"
-    ))
+    Err("jwks_url must begin with https:// (http:// is allowed for 127.0.0.1, localhost and [::1] only)")
 }
 
 /// Checks the address of a Redis server. An error repeats nothing of it, because it may have a password.

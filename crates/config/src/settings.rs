@@ -31,7 +31,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 45] = [
+pub(crate) const KEYS: [&str; 46] = [
     "listen",
     "admin_listen",
     "grpc_listen",
@@ -60,6 +60,7 @@ pub(crate) const KEYS: [&str; 45] = [
     "root_key",
     "root_key_file",
     "allowed_origins",
+    "allowed_hosts",
     "trusted_proxies",
     "forwarded_header",
     "locations",

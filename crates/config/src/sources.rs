@@ -80,6 +80,7 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
         "root_key" => config.access.root_key = Some(SecretText::new(value.secret()?)),
         "root_key_file" => config.access.root_key_file = Some(value.text()?.into()),
         "allowed_origins" => config.access.allowed_origins = list(value, from_file)?,
+        "allowed_hosts" => config.access.allowed_hosts = list(value, from_file)?,
         "webhook_allowed_networks" => config.webhook_allowed_networks = list(value, from_file)?,
         "webhook_ca_file" => config.webhook_ca_file = Some(value.text()?.into()),
         "trusted_proxies" => config.access.trusted_proxies = list(value, from_file)?,

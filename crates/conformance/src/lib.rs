@@ -7,6 +7,7 @@
 #[macro_use]
 mod case_context;
 
+mod access;
 mod amend_races;
 mod amends;
 mod archives;
@@ -149,6 +150,7 @@ const fn case(name: &'static str, run: fn(&mut dyn World) -> Result<(), String>)
 /// All cases. Every store passes all of them.
 pub fn cases() -> Vec<Case> {
     [
+        access::CASES,
         amend_races::CASES,
         amends::CASES,
         backorders::CASES,

@@ -1,6 +1,7 @@
 //! The commands of the rules. An envelope carries what a pure function cannot make: ids, the digests of the idempotency key and of the
 //! request, and the caller. Invalid combinations have no representation where that is possible.
 
+use crate::access::Access;
 use crate::basket::Basket;
 use crate::event::Disposition;
 use crate::hold::ReserveTerms;
@@ -36,6 +37,8 @@ pub struct Envelope {
     pub fresh: GeneratedIds,
     /// The caller.
     pub origin: Origin,
+    /// What the caller may see and change. It is judged in the commit of the command.
+    pub access: Access,
 }
 
 impl Envelope {

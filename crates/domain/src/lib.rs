@@ -34,6 +34,7 @@ mod unit;
 mod source;
 mod unit_selection;
 
+mod access;
 mod basket;
 mod command;
 mod command_kind;
@@ -51,6 +52,7 @@ mod state;
 
 mod decide;
 
+pub use access::{Access, AccessDenied, Restrictions};
 pub use basket::{Basket, BasketError, BasketLine, RequestedLine};
 pub use charge::{
     CaptureMethod, Charge, ChargeState, CheckoutTerms, ExtraAmount, OnDecline, OrderStatus, PaymentMethod,

@@ -23,11 +23,13 @@ pub enum RecordKind {
     StockMaster,
     /// What the last comparison with a stock master found.
     Reconciliation,
+    /// That there was an API key once. It outlives the keys.
+    Credentials,
 }
 
 impl RecordKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ApiKey,
         Self::SigningKey,
         Self::Sink,
@@ -35,6 +37,7 @@ impl RecordKind {
         Self::WebhookProgress,
         Self::StockMaster,
         Self::Reconciliation,
+        Self::Credentials,
     ];
 
     /// The name in stores and in texts.
@@ -47,6 +50,7 @@ impl RecordKind {
             Self::WebhookProgress => "webhook_progress",
             Self::StockMaster => "stock_master",
             Self::Reconciliation => "reconciliation",
+            Self::Credentials => "credentials",
         }
     }
 

@@ -1,5 +1,6 @@
 //! Refusals by the rules, each with the figures that its caller needs. A failure of a store is never one of them.
 
+use crate::access::AccessDenied;
 use crate::id::ReservationId;
 use crate::item::{ItemKey, Mode, SaleWindow};
 use crate::label::Label;
@@ -228,6 +229,13 @@ pub enum Rejection {
     PreconditionFailed {
         /// Its version. `None` when it does not exist.
         version: Option<u64>,
+    },
+    /// The caller may not see or change this.
+    AccessDenied {
+        /// Why.
+        denied: AccessDenied,
+        /// Whether the request had taken effect before under its idempotency key, so that only its answer is refused.
+        replayed: bool,
     },
     /// The record is not at the version that was expected.
     RecordChanged {

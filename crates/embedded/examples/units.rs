@@ -4,9 +4,9 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_domain::{
-    AddUnits, Attributes, Basket, BestAvailable, Command, Envelope, Fulfilment, GeneratedIds, ItemKey, Label,
-    Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, ReserveTerms, SetStock,
-    UnitSelection, bucket_of,
+    Access, AddUnits, Attributes, Basket, BestAvailable, Command, Envelope, Fulfilment, GeneratedIds,
+    ItemKey, Label, Mode, NewUnit, Origin, Outcome, Patch, RequestId, RequestedLine, Reserve, ReserveTerms,
+    SetStock, UnitSelection, bucket_of,
 };
 use stockhold_embedded::{EmbeddedStore, Options};
 use stockhold_store::clock::{Clock, SteadyClock};
@@ -54,7 +54,7 @@ impl Bench {
         let fresh: GeneratedIds = self.ids.generate(now, bucket_of(item));
         let request_id = RequestId::Made(self.ids.random());
         let origin = Origin { actor: label("bench"), key_id: None, request_id, trace: None };
-        Envelope { command, key: None, fresh, origin }
+        Envelope { command, key: None, fresh, origin, access: Access::Unrestricted }
     }
 
     /// Hands commands over in batches; how long it took until all were durable, and that all were done.

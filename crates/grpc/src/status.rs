@@ -57,6 +57,7 @@ fn code_of(reason: Reason) -> i32 {
         (_, 400 | 415 | 422) => code::INVALID_ARGUMENT,
         (_, 401) => code::UNAUTHENTICATED,
         (_, 403) => code::PERMISSION_DENIED,
+        (_, 421) => code::PERMISSION_DENIED,
         (_, 404) => code::NOT_FOUND,
         (_, 408) => code::DEADLINE_EXCEEDED,
         (_, 402 | 409 | 412) => code::FAILED_PRECONDITION,

@@ -3,7 +3,7 @@
 
 use crate::random::Random;
 use stockhold_domain::{
-    AddUnits, AdjustStock, Amend, Attributes, Basket, BestAvailable, ClosePayment, Command, Confirm,
+    Access, AddUnits, AdjustStock, Amend, Attributes, Basket, BestAvailable, ClosePayment, Command, Confirm,
     DeleteItem, DeleteLimit, DeletePool, Disposition, Envelope, EventId, Extend, Fulfil, Fulfilment,
     GeneratedIds, IdempotencyKey, IfExpired, Instant, ItemKey, Label, LimitTarget, LimitTerms, LimitedUnits,
     Merge, Mode, NewUnit, OpenPayment, OptionalTerms, Origin, Patch, PoolSelection, PoolTerms, RecordChange,
@@ -84,7 +84,13 @@ impl Maker {
                 request_id: RequestId::Made(self.random.wide_bits()),
                 trace: None,
             },
+            access: Access::Unrestricted,
         }
+    }
+
+    /// Wraps a command of a caller that may not do everything.
+    pub fn wrap_as(&mut self, access: &Access, command: Command) -> Envelope {
+        Envelope { access: access.clone(), ..self.wrap(command) }
     }
 
     /// Wraps a command, with an idempotency key of the usual principal.
@@ -105,7 +111,8 @@ impl Maker {
 
     /// The same request again, as a caller sends it that got no answer: with the same key and new ids.
     pub fn again(&mut self, envelope: &Envelope) -> Envelope {
-        Envelope { key: envelope.key, origin: envelope.origin.clone(), ..self.wrap(envelope.command.clone()) }
+        let Envelope { command, key, origin, access, .. } = envelope.clone();
+        Envelope { key, origin, access, ..self.wrap(command) }
     }
 
     /// An id that no reservation has.

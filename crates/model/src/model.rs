@@ -6,6 +6,7 @@
 //!
 //! [`decide`]: stockhold_domain::decide
 
+mod access;
 mod agreement;
 mod audit;
 mod backorders;
@@ -116,12 +117,12 @@ impl Model {
                 {
                     return Outcome::Refused(Rejection::UnknownReservation(id));
                 }
-                return Outcome::Refused(Rejection::IdempotencyMismatch);
+                let allowed = access::expect_access(self, envelope);
+                return Outcome::Refused(allowed.err().unwrap_or(Rejection::IdempotencyMismatch));
             }
-            return match self.current_reply(&envelope.command, target) {
-                Ok(reply) => Outcome::Replayed(reply),
-                Err(rejection) => Outcome::Refused(rejection),
-            };
+            let reply = self.current_reply(&envelope.command, target);
+            let shown = reply.and_then(|reply| access::expect_visible(envelope, &reply).map(|()| reply));
+            return shown.map_or_else(Outcome::Refused, Outcome::Replayed);
         }
         match self.decide(envelope, now) {
             Err(rejection) => Outcome::Refused(rejection),
@@ -202,6 +203,7 @@ impl Model {
     }
 
     fn decide(&mut self, envelope: &Envelope, now: Instant) -> Result<Reply, Rejection> {
+        access::expect_access(self, envelope)?;
         match &envelope.command {
             Command::Reserve(reserve) if reserve.basket.has_sources() => {
                 self.expect_pool(reserve)?;

@@ -16,10 +16,10 @@ use crate::maker::{self, Maker, label, quantity_of, seconds};
 
 use self::terms_op::pool_name;
 use stockhold_domain::{
-    AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope, Extend,
-    Fulfilment, IfExpired, ItemKey, Label, NewUnit, OptionalTerms, Patch, Precondition, RecordChange,
-    RecordKey, RecordKind, RecordValue, Release, ReservationId, Reserve, ReserveTerms, Return, Scope,
-    SetRecord, SetSale, SetStock, UnitSelection,
+    Access, AdjustStock, Attribute, Attributes, BestAvailable, Command, Confirm, DeleteItem, Envelope,
+    Extend, Fulfilment, IfExpired, ItemKey, Label, NewUnit, OptionalTerms, Patch, Precondition, RecordChange,
+    RecordKey, RecordKind, RecordValue, Release, ReservationId, Reserve, ReserveTerms, Restrictions, Return,
+    Scope, SetRecord, SetSale, SetStock, UnitSelection,
 };
 
 /// A command in small numbers, which select among what exists. See [`OpContext::envelope`].
@@ -206,6 +206,8 @@ const RECORD_COMMANDS: usize = 16;
 const RECORD_VERSIONS: u8 = 4;
 /// One of this many commands names a reservation that never existed.
 const UNKNOWN: u8 = 31;
+/// Of this many commands, each with another access, six have callers that may not do everything.
+const RESTRICTED_EVERY: usize = 64;
 /// Limits of a history.
 const LIMITS: u8 = 3;
 
@@ -218,6 +220,8 @@ pub struct OpContext {
     sent: Vec<Envelope>,
     /// Commands so far that were about records.
     record_commands: usize,
+    /// Commands so far.
+    commands: usize,
 }
 
 impl OpContext {
@@ -233,7 +237,7 @@ impl OpContext {
             maker.item_at(hub.as_str(), "b "),
             maker.item_at(maker.location("hill").as_str(), "a"),
         ];
-        Self { maker, items, holds: Vec::new(), sent: Vec::new(), record_commands: 0 }
+        Self { maker, items, holds: Vec::new(), sent: Vec::new(), record_commands: 0, commands: 0 }
     }
 
     /// The same, and the last item has units with ids.
@@ -280,15 +284,34 @@ impl OpContext {
             return self.maker.wrap(Command::Sweep);
         }
         let (command, key) = self.command(op);
+        let access = self.access(&command);
         let envelope = match key {
             Some(key) => self.maker.keyed(&format!("key-{}", key % KEYS), command),
             None => self.maker.wrap(command),
         };
+        let envelope = Envelope { access, ..envelope };
         self.note(&envelope);
         if envelope.key.is_some() {
             self.sent.push(envelope.clone());
         }
         envelope
+    }
+
+    /// What the caller of the next command may see: mostly everything.
+    fn access(&mut self, command: &Command) -> Access {
+        self.commands += 1;
+        let restricted = |restrictions| Access::Restricted(Box::new(restrictions));
+        let at = |items: &[u8]| items.iter().map(|item| label(self.item(*item).location())).collect();
+        match (self.commands % RESTRICTED_EVERY, command.reservation()) {
+            (0, _) => restricted(Restrictions { locations: Some(at(&[0])), ..Restrictions::default() }),
+            (1, _) => restricted(Restrictions { locations: Some(at(&[0, 2])), ..Restrictions::default() }),
+            (2, _) => {
+                restricted(Restrictions { channels: Some([label("web")].into()), ..Restrictions::default() })
+            }
+            (3 | 4, Some(id)) => Access::Holder { id, transfers: 0 },
+            (5, Some(id)) => Access::Holder { id, transfers: 1 },
+            _ => Access::Unrestricted,
+        }
     }
 
     fn note(&mut self, envelope: &Envelope) {

@@ -12,13 +12,17 @@ pub struct TypeFilter {
 }
 
 impl TypeFilter {
-    /// Every type, also types that later versions add.
-    pub const ALL: Self = Self { feed: EventTypes::ALL, inventory: [true; InventoryEventType::ALL.len()] };
+    /// What a sink gets that names no types: every type, also types that later versions add, without those about API keys.
+    pub const DEFAULT: Self = Self {
+        feed: EventTypes::ALL.without(EventTypes::ACCESS),
+        inventory: [true; InventoryEventType::ALL.len()],
+    };
 
-    /// Reads names of types: `reservation.created`, `reservation.*`, and either with the prefix `stockhold.`. None is all.
+    /// Reads names of types: `reservation.created`, `reservation.*`, and either with the prefix `stockhold.`. Without a name it is the
+    /// default.
     pub fn parse(names: &[String]) -> Result<Self, String> {
         if names.is_empty() {
-            return Ok(Self::ALL);
+            return Ok(Self::DEFAULT);
         }
         let mut filter =
             Self { feed: EventTypes::default(), inventory: [false; InventoryEventType::ALL.len()] };
@@ -36,12 +40,15 @@ impl TypeFilter {
         Ok(filter)
     }
 
-    /// The same for readers that get no derived events.
+    /// The same for readers that get no derived events. Without a name it is every type.
     pub(crate) fn of_feed(names: &[String]) -> Self {
-        let mut feed = EventTypes::default();
-        names.iter().flat_map(|name| event_types_named(name)).for_each(|kind| feed.add(kind));
-        let feed = if names.is_empty() { EventTypes::ALL } else { feed };
+        let feed = if names.is_empty() { EventTypes::ALL } else { EventTypes::named(names) };
         Self { feed, inventory: [false; InventoryEventType::ALL.len()] }
+    }
+
+    /// These types without those about API keys.
+    pub(crate) fn without_access(self) -> Self {
+        Self { feed: self.feed.without(EventTypes::ACCESS), ..self }
     }
 
     /// Adds the types of a name or of a pattern. Whether there are any.
@@ -73,8 +80,8 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// A filter that leaves nothing out.
-    pub const ALL: Self = Self { types: TypeFilter::ALL, skus: Vec::new(), locations: Vec::new() };
+    /// What a sink gets without any condition.
+    pub const DEFAULT: Self = Self { types: TypeFilter::DEFAULT, skus: Vec::new(), locations: Vec::new() };
 
     /// Whether the sink gets an event of the feed. Nobody gets those without a type.
     pub(crate) fn has(&self, event: &Event) -> bool {
@@ -126,7 +133,9 @@ mod tests {
 
     #[test]
     fn types_are_named_with_and_without_the_prefix_and_by_pattern() {
-        assert_eq!(parse(&[]).unwrap(), TypeFilter::ALL);
+        assert_eq!(parse(&[]).unwrap(), TypeFilter::DEFAULT);
+        assert!(!TypeFilter::DEFAULT.feed.overlaps(EventTypes::ACCESS));
+        assert!(parse(&["access.*"]).unwrap().feed.overlaps(EventTypes::ACCESS), "what is named");
         assert_eq!(parse(&["reservation.created"]), parse(&["stockhold.reservation.created"]));
         assert_ne!(parse(&["reservation.*"]), parse(&["reservation.created"]));
         let inventory = parse(&["inventory.*"]).unwrap();

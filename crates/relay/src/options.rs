@@ -152,7 +152,7 @@ impl SinkOptions {
             kind: SinkKind::Notifications(Arc::new(notifier)),
             ca_file: None,
             client_certificate: None,
-            filter: EventFilter { types, ..EventFilter::ALL },
+            filter: EventFilter { types, ..EventFilter::DEFAULT },
             start: SinkStart::Now,
         }
     }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stockhold_api::sink_record::SinkRecord;
 use stockhold_api::webhook_record::{WebhookProgress, WebhookRecord};
 use stockhold_domain::{
-    Command, Envelope, EventId, Label, Origin, Outcome, RecordChange, RecordKey, RecordKind, RecordValue,
-    Rejection, Reply, RequestId, SetRecord,
+    Access, Command, Envelope, EventId, Label, Origin, Outcome, RecordChange, RecordKey, RecordKind,
+    RecordValue, Rejection, Reply, RequestId, SetRecord,
 };
 use stockhold_service::Principal;
 use stockhold_store::clock::Clock;
@@ -167,6 +167,7 @@ impl RelayRecords {
             (EventId::new(now, ids.random()), ids.generate(now, 0))
         };
         Envelope {
+            access: Access::Unrestricted,
             command,
             key: None,
             fresh,

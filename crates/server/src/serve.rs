@@ -219,7 +219,7 @@ async fn start_access(
 ) -> Result<KeyTableTask, ExitCode> {
     let ids = IdSource::from_system().map_err(|error| exit::because(exit::FAILED, error))?;
     let (access, clock) = (Arc::clone(access), Arc::clone(clock));
-    let mut key_table = KeyTableTask { access: Arc::clone(&access), store: store.store(), clock, ids };
+    let mut key_table = KeyTableTask::new(Arc::clone(&access), store.store(), clock, ids);
     let begun = Instant::now();
     // A busy machine or database may need more than one try.
     while let Err(error) = key_table.refresh().await {

@@ -47,6 +47,9 @@ pub enum AuthenticationError {
     },
     /// The key is not in the table: read its record from the store, call [`Authenticator::add_key`], and try again once.
     UnknownKey(KeyId),
+    /// It is a token that was not seen before: checking its signature costs more than all else. Call [`Authenticator::verify`] unless
+    /// the caller has sent too many bad ones.
+    UnverifiedToken,
     /// It is a hold token, and the key that signs them is not known here: read it from the store, call
     /// [`Authenticator::set_hold_token_key`], and try again once.
     NoSigningKey,
@@ -175,6 +178,19 @@ impl Authenticator {
         address: IpAddr,
         now: Instant,
     ) -> Result<Arc<Caller>, AuthenticationError> {
+        match self.look_up(authorization, address, now) {
+            Err(AuthenticationError::UnverifiedToken) => self.verify(authorization, now),
+            found => found,
+        }
+    }
+
+    /// The same, except that the signature of a token that was not seen before is not checked.
+    pub fn look_up(
+        &self,
+        authorization: Option<&[u8]>,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
         let Some(authorization) = authorization else {
             if !self.is_required() {
                 return Ok(Arc::clone(&self.anonymous));
@@ -191,7 +207,7 @@ impl Authenticator {
         }
         // No root key has this form. So its digest is not taken of a token, which is long.
         if credential.split('.').count() == 3 {
-            return self.by_token(credential, now);
+            return self.by_seen_token(credential, now);
         }
         if self.root_key.as_ref().is_some_and(|root| root.matches(credential)) {
             return Ok(Arc::clone(&self.root));
@@ -249,27 +265,28 @@ impl Authenticator {
         Ok(Arc::new(Caller { principal, rate_limit: None }))
     }
 
-    fn by_token(&self, token: &str, now: Instant) -> Result<Arc<Caller>, AuthenticationError> {
-        let now_seconds = u64::try_from(now.micros() / 1_000_000).unwrap_or(0);
+    fn by_seen_token(&self, token: &str, now: Instant) -> Result<Arc<Caller>, AuthenticationError> {
         let keys_version = |name: &str| self.issuer(name).map(Issuer::keys_version);
-        let verified = match self.tokens.find(token, now_seconds, keys_version) {
-            Some(known) => known,
-            None => self.verify(token, now_seconds)?,
-        };
-        Ok(Arc::new(Caller { principal: verified.principal.clone(), rate_limit: None }))
+        let seen = self.tokens.find(token, seconds(now), keys_version);
+        seen.map(|token| bearer_of(&token)).ok_or(AuthenticationError::UnverifiedToken)
     }
 
-    /// Checks a token that is not remembered, and remembers it.
-    fn verify(&self, token: &str, now_seconds: u64) -> Result<Arc<VerifiedToken>, AuthenticationError> {
+    /// Checks the signature of a token that was not seen before, and remembers it.
+    pub fn verify(
+        &self,
+        authorization: Option<&[u8]>,
+        now: Instant,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        let token = bearer(authorization.unwrap_or_default())?;
         let name = unverified_issuer(token).ok_or_else(|| {
             refused(CredentialFault::Malformed, "The token is no JWT, or its claims can't be read.")
         })?;
         let issuer = self.issuer(&name).ok_or_else(|| refused_token(&JwtError::UnknownIssuer, None))?;
-        let checked = issuer.verify(token, now_seconds).map_err(|error| match error {
+        let checked = issuer.verify(token, seconds(now)).map_err(|error| match error {
             JwtError::KeysUnavailable => AuthenticationError::Unavailable(error.to_string()),
             other => refused_token(&other, Some(issuer.name())),
         })?;
-        Ok(self.tokens.insert(token, checked))
+        Ok(bearer_of(&self.tokens.insert(token, checked)))
     }
 
     fn issuer(&self, name: &str) -> Option<&Issuer> {
@@ -279,6 +296,15 @@ impl Authenticator {
     fn read_keys(&self) -> std::sync::RwLockReadGuard<'_, KeyTable> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The caller with a token.
+fn bearer_of(token: &VerifiedToken) -> Arc<Caller> {
+    Arc::new(Caller { principal: token.principal.clone(), rate_limit: None })
+}
+
+fn seconds(now: Instant) -> u64 {
+    u64::try_from(now.micros() / 1_000_000).unwrap_or(0)
 }
 
 /// The text for a key that nobody knows.

@@ -4,12 +4,12 @@ use crate::api_key::NewApiKey;
 use crate::client_address::network;
 use crate::key_record::{KeyId, KeyRecord, UnknownParts};
 use crate::permission::MissingPermission;
-use crate::principal::{Principal, Restrictions};
+use crate::principal::Principal;
 use crate::rate_limit::RateLimit;
 use crate::scope::ScopeSet;
 use std::io;
 use std::sync::Arc;
-use stockhold_domain::{Instant, Label};
+use stockhold_domain::{Instant, Label, Restrictions};
 
 /// Longest time that a rolled key may stay valid, in seconds: 30 days.
 pub const MAX_ROLL_OVERLAP_SECONDS: u32 = 2_592_000;

@@ -2,7 +2,7 @@
 
 use crate::api_key::KeyDigest;
 use crate::client_address::{NetworkError, network};
-use crate::principal::{Principal, Restrictions};
+use crate::principal::Principal;
 use crate::rate_limit::{RateLimit, RateLimitError};
 use crate::scope::{Scope, ScopeSet, UnknownScope};
 use ipnet::IpNet;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use stockhold_domain::{Instant, Label};
+use stockhold_domain::{Instant, Label, Restrictions};
 
 /// How long ended keys are listed, in seconds: 30 days.
 pub const ENDED_KEYS_LISTED_SECONDS: i64 = 2_592_000;

@@ -41,7 +41,7 @@ pub use key_admin::{
 pub use key_record::{ENDED_KEYS_LISTED_SECONDS, KeyId, KeyRecord, KeyRecordError};
 pub use listener_principal::{ListenerPrincipal, ListenerPrincipalSpec};
 pub use permission::{CredentialFault, MissingPermission};
-pub use principal::{Principal, PrincipalKind, Restrictions};
+pub use principal::{Principal, PrincipalKind};
 pub use rate_limit::{MAX_RATE, MAX_TRACKED_CALLERS, RateLimit, RateLimitError, RateLimiter, RateStatus};
 pub use root_key::{MIN_ROOT_KEY_CHARS, RootKey, RootKeyError};
 pub use scope::{Scope, ScopeSet, UnknownScope};

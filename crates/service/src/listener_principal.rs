@@ -2,12 +2,12 @@
 
 use crate::authenticator::Caller;
 use crate::client_address::network;
-use crate::principal::{Principal, PrincipalKind, Restrictions};
+use crate::principal::{Principal, PrincipalKind};
 use crate::scope::{Scope, ScopeSet};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use stockhold_domain::Label;
+use stockhold_domain::{Label, Restrictions};
 
 /// What is configured of the principal of a listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

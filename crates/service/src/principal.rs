@@ -3,8 +3,7 @@
 use crate::hold_token::HoldTokenClaims;
 use crate::scope::{Scope, ScopeSet};
 use std::fmt;
-use std::sync::Arc;
-use stockhold_domain::{ItemKey, Label};
+use stockhold_domain::{Access, Label, Restrictions};
 
 /// The caller of a request.
 ///
@@ -82,51 +81,25 @@ impl Principal {
         Some(Self { kind, actor, scopes: ScopeSet::NONE, restrictions: Restrictions::default() })
     }
 
+    /// What the rules let the caller see and change.
+    pub fn access(&self) -> Access {
+        match self.kind {
+            PrincipalKind::Hold(HoldTokenClaims { reservation, generation }) => {
+                Access::Holder { id: reservation, transfers: generation }
+            }
+            _ if self.restrictions.is_none() => Access::Unrestricted,
+            PrincipalKind::Root
+            | PrincipalKind::Anonymous
+            | PrincipalKind::Key(_)
+            | PrincipalKind::Jwt
+            | PrincipalKind::Listener
+            | PrincipalKind::System => Access::Restricted(Box::new(self.restrictions.clone())),
+        }
+    }
+
     /// Whether the caller has a scope.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(scope)
-    }
-}
-
-/// What a caller is restricted to. Without any restriction it sees everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restrictions {
-    /// Only items at these locations, and reservations whose lines are all there. In order.
-    pub locations: Option<Arc<[Label]>>,
-    /// Only reservations of these sales channels. In order.
-    pub channels: Option<Arc<[Label]>>,
-    /// Only reservations that this principal made.
-    pub own_reservations_only: bool,
-}
-
-impl Restrictions {
-    /// Whether nothing is restricted.
-    pub fn is_none(&self) -> bool {
-        self.locations.is_none() && self.channels.is_none() && !self.own_reservations_only
-    }
-
-    /// Whether a location may be seen.
-    pub fn allows_location(&self, location: &str) -> bool {
-        self.locations.as_ref().is_none_or(|allowed| allowed.iter().any(|one| one.as_str() == location))
-    }
-
-    /// Whether an item may be seen.
-    pub fn allows_item(&self, item: &ItemKey) -> bool {
-        self.allows_location(item.location())
-    }
-
-    /// Whether reservations of a sales channel may be seen. One without a channel belongs to none of them.
-    pub fn allows_channel(&self, channel: Option<&str>) -> bool {
-        let Some(allowed) = &self.channels else { return true };
-        channel.is_some_and(|channel| allowed.iter().any(|one| one.as_str() == channel))
-    }
-
-    /// The channel of a reserve that names none: the only one that is allowed, if there is only one.
-    pub fn default_channel(&self) -> Option<&Label> {
-        match self.channels.as_deref() {
-            Some([only]) => Some(only),
-            _ => None,
-        }
     }
 }
 
@@ -179,27 +152,5 @@ mod tests {
             ),
             None
         );
-    }
-
-    #[test]
-    fn restrictions() {
-        let none = Restrictions::default();
-        assert!(none.is_none() && none.allows_location("a") && none.allows_channel(None));
-        assert_eq!(none.default_channel(), None);
-        let some = Restrictions {
-            locations: Some([label("hub-1"), label("hub-2")].into()),
-            channels: Some([label("web")].into()),
-            own_reservations_only: false,
-        };
-        assert!(!some.is_none());
-        assert!(some.allows_location("hub-2") && !some.allows_location("hub-3"));
-        assert!(
-            some.allows_channel(Some("web"))
-                && !some.allows_channel(Some("app"))
-                && !some.allows_channel(None)
-        );
-        assert_eq!(some.default_channel(), Some(&label("web")));
-        let nowhere = Restrictions { locations: Some([].into()), ..Restrictions::default() };
-        assert!(!nowhere.allows_location("default"));
     }
 }

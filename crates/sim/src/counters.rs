@@ -111,6 +111,8 @@ counts! {
     TooLate = "reservation_expired",
     /// Refusals because a payment is under way.
     PaymentInProgress = "payment_in_progress",
+    /// Refusals of what a caller may not see or change.
+    AccessDenied = "access denied",
     /// Refusals because an item or a reservation has another version.
     PreconditionFailed = "precondition_failed",
     /// Refusals to split off more than is held.

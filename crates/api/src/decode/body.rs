@@ -468,9 +468,11 @@ pub(super) struct WebhookChangeBody {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RotateBody {
+pub(super) struct RotateBody<'a> {
     #[serde(default, deserialize_with = "given")]
     pub(super) overlap_seconds: Option<Overlap>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    pub(super) idempotency_key: Option<Key<'a>>,
 }
 
 #[derive(Deserialize)]

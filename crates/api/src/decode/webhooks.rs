@@ -50,6 +50,24 @@ impl CreateWebhook<'_> {
     }
 }
 
+/// A request for a new secret of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotateWebhook<'a> {
+    /// Which endpoint.
+    pub webhook_id: Label,
+    /// How long older secrets sign, in seconds.
+    pub overlap_seconds: u32,
+    /// The body's `idempotency_key`.
+    pub idempotency_key: Option<Cow<'a, str>>,
+}
+
+impl RotateWebhook<'_> {
+    /// What the request asks for, as bytes that are the same for the same meaning. Fingerprints of idempotency keys are made of it.
+    pub fn meaning(&self) -> Vec<u8> {
+        json!([self.webhook_id.as_str(), self.overlap_seconds]).to_string().into_bytes()
+    }
+}
+
 /// Where a range of events ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventBound {
@@ -153,10 +171,16 @@ fn change(body: WebhookChangeBody) -> Result<WebhookChange, Invalid> {
     })
 }
 
-/// `POST /v1/webhooks/{webhook_id}/rotate`: the endpoint, and how long older secrets sign, in seconds.
-pub fn rotate_webhook(id: &str, query: Option<&str>, body: &[u8]) -> Result<(Label, u32), Invalid> {
-    let (id, body) = both(webhook(id, query), body::read_or_default::<RotateBody>(body))?;
-    Ok((id, body.overlap_seconds.map_or(ROTATION_OVERLAP_SECONDS, |overlap| overlap.0)))
+/// `POST /v1/webhooks/{webhook_id}/rotate`
+pub fn rotate_webhook<'a>(
+    id: &str,
+    query: Option<&str>,
+    body: &'a [u8],
+) -> Result<RotateWebhook<'a>, Invalid> {
+    let (webhook_id, body) = both(webhook(id, query), body::read_or_default::<RotateBody<'a>>(body))?;
+    let overlap_seconds = body.overlap_seconds.map_or(ROTATION_OVERLAP_SECONDS, |overlap| overlap.0);
+    let idempotency_key = body.idempotency_key.map(|key| key.0);
+    Ok(RotateWebhook { webhook_id, overlap_seconds, idempotency_key })
 }
 
 /// `GET /v1/webhooks/{webhook_id}/deliveries?status=&limit=&starting_after=`

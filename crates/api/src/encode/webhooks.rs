@@ -81,10 +81,10 @@ pub fn with_secret(out: &mut Vec<u8>, id: &str, record: &WebhookRecord) {
     object.close();
 }
 
-/// A secret, for the one who has just made it.
-pub fn webhook_secret(out: &mut Vec<u8>, secret: &WebhookSecret) {
+/// A secret, for the one who has just made it. `None` for a repeated request.
+pub fn webhook_secret(out: &mut Vec<u8>, secret: Option<&WebhookSecret>) {
     let mut object = Object::open(out);
-    object.text("secret", &secret.reveal());
+    object.optional_text("secret", secret.map(WebhookSecret::reveal).as_deref());
     object.close();
 }
 
@@ -107,6 +107,7 @@ fn put_webhook(object: &mut Object<'_>, id: &str, record: &WebhookRecord) {
     }
     object.word("status", record.status.name());
     object.optional_text("disabled_reason", record.disabled_reason.as_deref());
+    array(object.value("scopes"), record.scopes().iter(), |out, scope| put_text(out, scope.name()));
     object.time("created_at", Instant::from_micros(record.created_at));
     object.time("updated_at", Instant::from_micros(record.updated_at));
 }

@@ -302,6 +302,7 @@ pub(super) fn responses() -> Map<String, Value> {
         Reason::PreconditionFailed,
         Reason::TooLarge,
         Reason::UnsupportedMediaType,
+        Reason::MisdirectedRequest,
         Reason::IdempotencyMismatch,
         Reason::ModeMismatch,
         Reason::RateLimited,

@@ -179,7 +179,10 @@ fn own(reason: Reason) -> Vec<Member> {
             location(),
             always("unit_id", label_schema("The unit's id.")),
             always("unit_status", super::schema::word(&["held", "sold"], "Where it stands.")),
-            always("reservation_id", super::schema::uuid("The reservation that has it.")),
+            maybe(
+                "reservation_id",
+                super::schema::uuid("The reservation that has it. Absent for a caller that may not know it."),
+            ),
         ],
         Reason::SalePaused => vec![
             always("scope", super::schema::word(&["item", "location", "everything"], "What is paused.")),
@@ -306,16 +309,13 @@ fn own(reason: Reason) -> Vec<Member> {
             vec![always("limit", counter("Bytes that the request line and the headers may have."))]
         }
         Reason::QuantityLimit => too_many(),
-        Reason::Unauthenticated => vec![always(
-            "credential",
-            super::schema::word(
-                &CredentialFault::ALL.map(CredentialFault::name),
-                "What is wrong with the credential.",
-            ),
-        )],
-        Reason::Forbidden => vec![maybe(
-            "missing",
-            object(
+        Reason::Unauthenticated => {
+            let faults = CredentialFault::ALL.map(CredentialFault::name);
+            let fault = super::schema::word(&faults, "What is wrong with the credential.");
+            vec![always("credential", fault), answer_hidden()]
+        }
+        Reason::Forbidden => {
+            let missing = object(
                 "What the credential lacks: one of the members. Absent when a browser's origin is the reason.",
                 vec![
                     maybe("scope", super::schema::word(&scope_names(), "The scope.")),
@@ -325,12 +325,14 @@ fn own(reason: Reason) -> Vec<Member> {
                     ),
                     maybe("channel", one_or_all("The sales channel; `null` when the request names none.")),
                 ],
-            ),
-        )],
+            );
+            vec![maybe("missing", missing), answer_hidden()]
+        }
         Reason::RateLimited => {
             vec![always("retry_after_seconds", counter("When to try again, as `Retry-After`."))]
         }
         Reason::UnknownReservation
+        | Reason::MisdirectedRequest
         | Reason::UnknownKey
         | Reason::KeyEnded
         | Reason::GateNotConfigured
@@ -413,6 +415,7 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::Forbidden => {
             Problem::not_permitted(MissingPermission::Scope(stockhold_service::Scope::InventoryWrite))
         }
+        Reason::MisdirectedRequest => Problem::foreign_host("stock.example"),
         Reason::RateLimited => Problem::rate_limited(2),
         Reason::ModeMismatch => {
             Rejection::ModeMismatch { item: item_key("default", "tea"), mode: Mode::Counted }.into()
@@ -543,6 +546,12 @@ pub(super) fn made(reason: Reason) -> Problem {
         Reason::Unavailable => (&Failure::Unavailable(String::new())).into(),
         Reason::OutcomeUnknown => (&Failure::OutcomeUnknown).into(),
     }
+}
+
+fn answer_hidden() -> Member {
+    let description = "Whether the request took effect before under its idempotency key, so that only its answer is \
+                       refused. Absent when it is not so.";
+    maybe("replayed", flag(description))
 }
 
 fn one_or_all(description: &str) -> Value {

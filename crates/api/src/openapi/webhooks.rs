@@ -18,7 +18,7 @@ use crate::webhook_record::{
 use serde_json::{Value, json};
 use stockhold_domain::limits::POSITION;
 use stockhold_domain::{EventId, Instant};
-use stockhold_service::{MAX_RATE, MAX_ROLL_OVERLAP_SECONDS, WebhookSecret};
+use stockhold_service::{MAX_RATE, MAX_ROLL_OVERLAP_SECONDS, Scope, WebhookSecret};
 
 /// The id of the endpoint in examples.
 pub(super) const ID: &str = "01a212ce-ea56-7d81-82da-d02f932e6add";
@@ -68,8 +68,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("Webhook", object("A webhook endpoint.", shown())),
         ("NewWebhook", {
             let mut members = shown();
-            members.push(always("secret", secret()));
-            object("A new webhook endpoint.", members)
+            members.push(maybe("secret", secret()));
+            object("A new webhook endpoint. The answer to a repeated request has no `secret`.", members)
         }),
         (
             "WebhookList",
@@ -99,17 +99,26 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             "RotateRequest",
             closed(
                 "How long older secrets sign.",
-                vec![maybe(
-                    "overlap_seconds",
-                    integer(
-                        0,
-                        u64::from(MAX_ROLL_OVERLAP_SECONDS),
-                        &format!("Seconds from now on. Default: {ROTATION_OVERLAP_SECONDS}."),
+                vec![
+                    maybe(
+                        "overlap_seconds",
+                        integer(
+                            0,
+                            u64::from(MAX_ROLL_OVERLAP_SECONDS),
+                            &format!("Seconds from now on. Default: {ROTATION_OVERLAP_SECONDS}."),
+                        ),
                     ),
-                )],
+                    maybe("idempotency_key", key()),
+                ],
             ),
         ),
-        ("WebhookSecret", object("The new secret.", vec![always("secret", secret())])),
+        (
+            "WebhookSecret",
+            object(
+                "The new secret. The answer to a repeated request has none.",
+                vec![maybe("secret", secret())],
+            ),
+        ),
         ("Delivery", delivery()),
         (
             "DeliveryPage",
@@ -173,6 +182,16 @@ fn filters() -> [Member; 3] {
     ]
 }
 
+fn scopes() -> Value {
+    let names: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+    array(
+        word(&names, "A scope."),
+        0,
+        names.len(),
+        "The scopes of its creator, which a caller needs to change, test or replay it.",
+    )
+}
+
 fn rate_limit(default: &str) -> Value {
     integer(1, u64::from(MAX_RATE), &format!("Most deliveries in a second. {default}"))
 }
@@ -203,6 +222,7 @@ fn shown() -> Vec<Member> {
         maybe("rate_limit", rate_limit("Absent: as many as it takes.")),
         always("status", status()),
         maybe("disabled_reason", text("Why the server disabled it.")),
+        always("scopes", scopes()),
         always("created_at", time("When it was created.")),
         always("updated_at", time("When its settings were changed last.")),
     ]
@@ -274,6 +294,7 @@ fn sample() -> WebhookRecord {
         created_at: 1_795_627_174_558_536,
         updated_at: 1_795_627_174_558_536,
         enabled_after: 2_010,
+        scopes: vec![Scope::EventsRead.name().to_owned(), Scope::WebhooksAdmin.name().to_owned()],
     }
 }
 
@@ -332,7 +353,7 @@ fn rotate() -> Operation {
     on_one(RouteId::RotateWebhook)
         .requests(json!({ "hour": example("Older secrets sign for an hour more", json!({ "overlap_seconds": 3_600 })) }))
         .responds(json!({
-            "secret": example("The new secret", written(|out| encode::webhook_secret(out, &sample_secret()))),
+            "secret": example("The new secret", written(|out| encode::webhook_secret(out, Some(&sample_secret())))),
         }))
 }
 

@@ -3,6 +3,7 @@
 //! The one place where an outcome becomes a status. It must never repeat a rule, and never show internal errors: those
 //! are for the log.
 
+mod access;
 mod page;
 mod reason;
 mod refusal;
@@ -18,7 +19,7 @@ use stockhold_domain::{
     ExceededLimit, Hold, Instant, ItemKey, Label, Mode, SaleWindow, Scope, Seconds, Shortage, Status,
     UnavailableUnits, UnitStatus,
 };
-use stockhold_service::{CredentialFault, KeyId, MissingPermission};
+use stockhold_service::{CredentialFault, MissingPermission};
 use stockhold_store::Failure;
 
 /// The media type of a problem.
@@ -53,7 +54,10 @@ enum Fields {
     },
     UnavailableUnits(Vec<UnavailableUnits>),
     /// Which item, the unit's id, and where it stands.
-    Unit(Box<(ItemKey, Label, Option<UnitStatus>)>),
+    Unit {
+        unit: Box<(ItemKey, Label, Option<UnitStatus>)>,
+        shows_holder: bool,
+    },
     Shortages(Vec<Shortage>),
     ExpiresAt(Instant),
     MaxExpiresAt(Instant),
@@ -132,6 +136,8 @@ enum Fields {
     },
     /// The fields of the refusal because of which an expired reservation did not get its units again.
     NotReacquired(Box<Fields>),
+    /// The fields of the refusal to show the answer to a request that took effect before.
+    Replayed(Box<Fields>),
     Credential(CredentialFault),
     Missing(MissingPermission),
     RetryAfterSeconds(u64),
@@ -187,63 +193,6 @@ impl Problem {
             "There is no path {path} on the admin listener. It has /livez, /readyz, /startupz and /metrics."
         );
         Self::plain(Reason::UnknownRoute, detail)
-    }
-
-    /// A browser sent this for a page of somebody else's.
-    pub fn foreign_origin(origin: &str) -> Self {
-        let origin = crate::decode::clip(origin);
-        Self::plain(
-            Reason::Forbidden,
-            format!(
-                "A browser sent this request for a page of \"{origin}\". Pages of other origins may not change anything, so \
-                 nothing was done. Send the request from a server, without an Origin header."
-            ),
-        )
-    }
-
-    /// The request needs a credential, and brought none that counts. `why` is a sentence and repeats nothing of the credential.
-    pub fn unauthenticated(fault: CredentialFault, why: &str) -> Self {
-        let fields = Fields::Credential(fault);
-        Self { reason: Reason::Unauthenticated, detail: why.to_owned(), fields }
-    }
-
-    /// The caller may not do this.
-    pub fn not_permitted(missing: MissingPermission) -> Self {
-        let detail = match &missing {
-            MissingPermission::Scope(scope) => {
-                let name = scope.name();
-                format!("This needs the scope {name}, which the credential does not have. Use one that has it.")
-            }
-            MissingPermission::Location(Some(location)) => {
-                format!("The credential is restricted to locations, and \"{location}\" is none of them.")
-            }
-            MissingPermission::Location(None) => {
-                "The credential is restricted to locations, and this concerns all of them. Name a location, or use a \
-                 credential without this restriction."
-                    .to_owned()
-            }
-            MissingPermission::Channel(Some(channel)) => {
-                format!("The credential is restricted to sales channels, and \"{channel}\" is none of them.")
-            }
-            MissingPermission::Channel(None) => {
-                "The credential is restricted to sales channels. Name one of them as `channel`.".to_owned()
-            }
-        };
-        Self { reason: Reason::Forbidden, detail, fields: Fields::Missing(missing) }
-    }
-
-    /// There is no API key with this id.
-    pub fn unknown_key(id: KeyId) -> Self {
-        let detail = format!("There is no API key {id}. GET /v1/keys lists the keys.");
-        Self::plain(Reason::UnknownKey, detail)
-    }
-
-    /// The API key was revoked or has expired, so it can't be rolled.
-    pub fn key_ended(id: KeyId) -> Self {
-        let detail = format!(
-            "The API key {id} was revoked or has expired, so it can't be rolled. Create a key with POST /v1/keys."
-        );
-        Self::plain(Reason::KeyEnded, detail)
     }
 
     /// There is no such order.
@@ -400,12 +349,6 @@ impl Problem {
     pub fn other_archive_directory() -> Self {
         let detail = "The server writes archives to the directory of its setting `archive.dir`, or below it. `to` is no such directory, or \
                       the setting is missing.";
-        Self::plain(Reason::Forbidden, detail.to_owned())
-    }
-
-    /// The request concerns everything, and the caller is restricted.
-    pub fn concerns_everything() -> Self {
-        let detail = "This concerns everything, and the credential is restricted. Use a credential without restrictions.";
         Self::plain(Reason::Forbidden, detail.to_owned())
     }
 

@@ -1,6 +1,6 @@
 //! The reasons, and what goes with each: status, title, whether to try again, and its page.
 
-use stockhold_domain::Rejection;
+use stockhold_domain::{AccessDenied, Rejection};
 use stockhold_store::Failure;
 
 /// Declares the reasons in one table, so that none lacks a part.
@@ -105,6 +105,7 @@ reasons! {
     PreconditionFailed "precondition_failed" 412 false "The version is not as expected"
     TooLarge "too_large" 413 false "The request is too large"
     UnsupportedMediaType "unsupported_media_type" 415 false "The body is not JSON"
+    MisdirectedRequest "misdirected_request" 421 false "The server has another name"
     IdempotencyMismatch "idempotency_mismatch" 422 false "The idempotency key was used for another request"
     ModeMismatch "mode_mismatch" 422 false "The item has the other mode"
     TtlTooLong "ttl_too_long" 422 false "The time to live is too long"
@@ -178,6 +179,17 @@ impl Reason {
             Rejection::ReturnExceedsSold { .. } => Self::ReturnExceedsSold,
             Rejection::StockOwnedElsewhere { .. } => Self::StockOwnedElsewhere,
             Rejection::BelowCommitted { .. } => Self::BelowCommitted,
+            Rejection::AccessDenied { denied: AccessDenied::Transferred | AccessDenied::Ended, .. } => {
+                Self::Unauthenticated
+            }
+            Rejection::AccessDenied {
+                denied:
+                    AccessDenied::Location(_)
+                    | AccessDenied::Channel(_)
+                    | AccessDenied::Everything
+                    | AccessDenied::NotForHolders,
+                ..
+            } => Self::Forbidden,
             Rejection::PreconditionFailed { .. } | Rejection::RecordChanged { .. } => {
                 Self::PreconditionFailed
             }

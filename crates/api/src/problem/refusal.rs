@@ -21,6 +21,10 @@ impl From<Rejection> for Problem {
             Rejection::InvalidRequest(error) => {
                 return Self::invalid("The request is not possible", Invalid { errors: vec![error.into()] });
             }
+            Rejection::AccessDenied { denied, replayed } => {
+                let problem = Self::denied(denied);
+                return if replayed { problem.replayed() } else { problem };
+            }
             Rejection::TtlTooLong { max } => (
                 format!(
                     "ttl_seconds is above the longest hold, which is {} seconds. Send at most {0}.",
@@ -378,7 +382,7 @@ fn one_unit(item: ItemKey, unit: Label, status: Option<UnitStatus>) -> (String, 
             "Unit \"{unit}\" of {of} is held. It can be retired when its reservation was released or has expired."
         ),
     };
-    (detail, Fields::Unit(Box::new((item, unit, status))))
+    (detail, Fields::Unit { unit: Box::new((item, unit, status)), shows_holder: true })
 }
 
 fn capital(text: &str) -> String {

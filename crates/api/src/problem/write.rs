@@ -55,13 +55,13 @@ impl Fields {
                 object.number("limit", *limit);
             }
             Self::UnavailableUnits(lines) => put_unavailable(object, lines),
-            Self::Unit(unit) => {
+            Self::Unit { unit, shows_holder } => {
                 let (item, unit, status) = &**unit;
                 put_key(object, item);
                 object.text("unit_id", unit.as_str());
                 if let Some(status) = status {
                     object.word("unit_status", status_name(*status));
-                    if let Some(id) = status.holder() {
+                    if let Some(id) = status.holder().filter(|_| *shows_holder) {
                         object.uuid("reservation_id", id.as_u128());
                     }
                 }
@@ -163,6 +163,10 @@ impl Fields {
                 put_key(object, item);
                 object.number("requested_quantity", *requested);
                 object.number("unfulfilled_units", *unfulfilled);
+            }
+            Self::Replayed(fields) => {
+                object.flag("replayed", true);
+                fields.write(object);
             }
             Self::NotReacquired(fields) => {
                 object.flag("reservation_expired", true);

@@ -27,7 +27,8 @@ impl ErrorCode {
             Reason::RequestTimeout
             | Reason::TooLarge
             | Reason::UnsupportedMediaType
-            | Reason::HeadersTooLarge => (reason.status(), INVALID_REQUEST),
+            | Reason::HeadersTooLarge
+            | Reason::MisdirectedRequest => (reason.status(), INVALID_REQUEST),
             // The hub's key is its order.
             Reason::IdempotencyMismatch => match profile {
                 Profile::Hub => (409, "ORDER_MISMATCH"),

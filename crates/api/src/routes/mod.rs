@@ -15,6 +15,7 @@ mod reservations;
 mod row;
 mod sinks;
 mod table;
+mod units;
 mod webhooks;
 
 pub(crate) use row::EVENT_STREAM;
@@ -55,6 +56,8 @@ pub struct RouteSpec {
     pub access: Access,
     /// The scope that a caller needs.
     pub scope: RequiredScope,
+    /// What becomes of a caller that is restricted to locations, channels or its own reservations.
+    pub restriction: Restriction,
     /// Whether the route also accepts the hold token of the reservation that its path names.
     pub hold_token: bool,
     /// The responses of a request that succeeds.
@@ -245,6 +248,23 @@ pub enum RequiredScope {
     EachCommand,
 }
 
+/// What becomes of a restricted caller of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restriction {
+    /// It is refused: the route concerns everything.
+    Refused,
+    /// The items or locations that the request names are judged.
+    ByItem,
+    /// The reservations that the request names are judged.
+    ByReservation,
+    /// The answer has only what the caller may see.
+    Filtered,
+    /// The API keys that the request names, makes or lists are judged.
+    ByKey,
+    /// Each command of the body is judged.
+    PerCommand,
+}
+
 /// A response of a request that succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
@@ -272,8 +292,9 @@ pub enum Content {
 }
 
 /// Reasons that any route can answer with.
-const ANY_ROUTE: [Reason; 7] = [
+const ANY_ROUTE: [Reason; 8] = [
     Reason::InvalidRequest,
+    Reason::MisdirectedRequest,
     Reason::RequestTimeout,
     Reason::TooLarge,
     Reason::HeadersTooLarge,

@@ -1,12 +1,14 @@
 //! The rows of the route table.
 
 use super::row::{
-    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, PLAIN_TEXT, REPLAYED, empty,
-    item, json, optional, pool, pools, required, text,
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, PLAIN_TEXT, REPLAYED, empty, item, json,
+    optional, pool, pools, required, text,
 };
-use super::{Access, Body, Content, Method, Preconditions, RequiredScope, Response, RouteSpec, Tag};
 use super::{
-    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks,
+    Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
+};
+use super::{
+    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks, units,
     webhooks,
 };
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
@@ -67,6 +69,7 @@ pub(super) const PLAIN: RouteSpec = RouteSpec {
     access: Access::None,
     // A row that says nothing is closed, so that a forgotten scope opens nothing.
     scope: RequiredScope::One(Scope::KeysAdmin),
+    restriction: Restriction::Refused,
     hold_token: false,
     responses: &[],
     own_reasons: &[],
@@ -86,6 +89,7 @@ routes! {
         preconditions: Preconditions::IfMatchOrAbsent,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[item(201, "The new item."), item(200, "The item, which existed before.")],
         own_reasons: &[Reason::ModeMismatch, Reason::StockOwnedElsewhere, Reason::BelowCommitted],
     }
@@ -96,6 +100,7 @@ routes! {
         description: "Items in the order of location and SKU, compared byte by byte.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::Filtered,
         responses: &[json(200, "A page of items.", "ItemPage")],
     }
     GetItem Get "/v1/inventory/{sku}" "get_item" {
@@ -105,6 +110,7 @@ routes! {
         description: "The item's counters and settings. The `ETag` is its version.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[item(200, "The item.")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -116,6 +122,7 @@ routes! {
             changes only.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The item's availability.", "Availability")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -127,6 +134,7 @@ routes! {
         body: Body::Required { schema: "AvailabilityRequest", limit: BASKET_BODY_BYTES },
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "One entry for each requested item or location, in the same order.", "AvailabilityAnswer")],
     }
     QuotePrices Post "/v1/prices/quote" "quote_prices" {
@@ -138,6 +146,7 @@ routes! {
         body: Body::Required { schema: "QuoteRequest", limit: BASKET_BODY_BYTES },
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "One entry for each requested line, in the same order.", "Quote")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -153,6 +162,7 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[Response { headers: &[ETAG, REPLAYED], ..json(200, "The item.", "Item") }],
         own_reasons: &[
             Reason::UnknownItem,
@@ -175,68 +185,15 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[Response { headers: &[REPLAYED], ..empty(204, "The item is deleted.") }],
         own_reasons: &[Reason::UnknownItem, Reason::ItemInUse],
     }
-    AddUnits Post "/v1/inventory/{sku}/units" "add_units" {
-        metric: "add_units",
-        tag: Tag::Inventory,
-        summary: "Add units with ids",
-        description: "Adds seats, slots or serial numbers to an item of mode `units`. A unit that already exists with the \
-            same fields is left unchanged. If an existing unit has other fields, nothing is added. To change a unit, retire it \
-            and add it again.",
-        body: Body::Required { schema: "UnitsRequest", limit: UNITS_BODY_BYTES },
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::InventoryWrite),
-        responses: &[json(200, "How many units were added.", "UnitsAnswer")],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
-    }
-    ListUnits Get "/v1/inventory/{sku}/units" "list_units" {
-        metric: "units",
-        tag: Tag::Inventory,
-        summary: "List units with ids",
-        description: "Units in the order in which they are claimed, each with its status and its reservation.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::InventoryRead),
-        responses: &[json(200, "A page of units.", "UnitPage")],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
-    }
-    GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" {
-        metric: "unit",
-        tag: Tag::Inventory,
-        summary: "Read a unit",
-        description: "The unit's status and its reservation.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::InventoryRead),
-        responses: &[json(200, "The unit.", "Unit")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
-    }
-    GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" {
-        metric: "seat_map",
-        tag: Tag::Inventory,
-        summary: "Read the seat map of an item",
-        description: "The status of every unit, in two bits each: 100,000 units take 34 kB without `layout`. Read the \
-            layout once. Then poll with `layout=false` and `If-None-Match`. When `version` changes, units were added or \
-            retired: read the layout again.",
-        preconditions: Preconditions::Cached,
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::InventoryRead),
-        responses: &[
-            Response { headers: &[MAP_ETAG], ..json(200, "The map.", "SeatMap") },
-            Response { headers: &[MAP_ETAG], ..empty(304, "The map has not changed.") },
-        ],
-        own_reasons: &[Reason::UnknownItem, Reason::ModeMismatch],
-    }
-    RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" {
-        metric: "retire_unit",
-        tag: Tag::Inventory,
-        summary: "Retire a unit",
-        description: "Removes a unit that is neither held nor sold.",
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::InventoryWrite),
-        responses: &[empty(204, "The unit is removed.")],
-        own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch, Reason::UnitInUse],
-    }
+    AddUnits Post "/v1/inventory/{sku}/units" "add_units" [units::ADD_UNITS] {}
+    ListUnits Get "/v1/inventory/{sku}/units" "list_units" [units::LIST_UNITS] {}
+    GetUnit Get "/v1/inventory/{sku}/units/{unit_id}" "get_unit" [units::GET_UNIT] {}
+    GetSeatMap Get "/v1/inventory/{sku}/seat-map" "get_seat_map" [units::GET_SEAT_MAP] {}
+    RetireUnit Delete "/v1/inventory/{sku}/units/{unit_id}" "retire_unit" [units::RETIRE_UNIT] {}
     SetPool Put "/v1/inventory/{sku}/pools/{pool}" "set_pool" {
         metric: "set_pool",
         tag: Tag::Inventory,
@@ -250,6 +207,7 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[pool(201, "The new pool."), pool(200, "The pool, which existed before.")],
         own_reasons: &[Reason::UnknownItem, Reason::BelowCommitted, Reason::TooManyPools],
     }
@@ -261,6 +219,7 @@ routes! {
             units that were drawn from it are held or sold. The `ETag` is the item's version.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[pools(200, "The pools.")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -274,6 +233,7 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[empty(204, "The pool is deleted.")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownPool],
     }
@@ -290,6 +250,7 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[pool(201, "The new pool."), pool(200, "The pool, which existed before.")],
         own_reasons: &[
             Reason::UnknownItem,
@@ -309,6 +270,7 @@ routes! {
         preconditions: Preconditions::IfMatch,
         access: Access::Write,
         scope: RequiredScope::One(Scope::InventoryWrite),
+        restriction: Restriction::ByItem,
         responses: &[pool(200, "The pool.")],
         own_reasons: &[
             Reason::UnknownItem,
@@ -318,28 +280,28 @@ routes! {
             Reason::UnitInUse,
         ],
     }
-    Reserve Post "/v1/inventory/{sku}/reserve" "reserve" [reservations::RESERVE] {}
-    ReserveBasket Post "/v1/reservations" "reserve_basket" [reservations::RESERVE_BASKET] {}
-    ListReservations Get "/v1/reservations" "list_reservations" [reservations::LIST_RESERVATIONS] {}
-    GetReservation Get "/v1/reservations/{reservation_id}" "get_reservation" [reservations::GET_RESERVATION] {}
-    Extend Post "/v1/reservations/{reservation_id}/extend" "extend" [reservations::EXTEND] {}
-    Amend Patch "/v1/reservations/{reservation_id}" "amend" [reservations::AMEND] {}
-    Transfer Post "/v1/reservations/{reservation_id}/transfer" "transfer" [reservations::TRANSFER] {}
-    Split Post "/v1/reservations/{reservation_id}/split" "split" [reservations::SPLIT] {}
-    Merge Post "/v1/reservations/{reservation_id}/merge" "merge" [reservations::MERGE] {}
-    OpenPayment Post "/v1/reservations/{reservation_id}/payment" "open_payment" [reservations::OPEN_PAYMENT] {}
-    ClosePayment Delete "/v1/reservations/{reservation_id}/payment" "close_payment" [reservations::CLOSE_PAYMENT] {}
-    Confirm Post "/v1/reservations/{reservation_id}/confirm" "confirm" [reservations::CONFIRM] {}
-    Fulfil Post "/v1/reservations/{reservation_id}/fulfil" "fulfil" [reservations::FULFIL] {}
-    ReturnUnits Post "/v1/reservations/{reservation_id}/return" "return_units" [reservations::RETURN_UNITS] {}
-    Release Delete "/v1/reservations/{reservation_id}" "release" [reservations::RELEASE] {}
-    StartCheckout Post "/v1/reservations/{reservation_id}/checkout" "start_checkout" [checkouts::START_CHECKOUT] {}
-    GetCheckout Get "/v1/reservations/{reservation_id}/checkout" "get_checkout" [checkouts::GET_CHECKOUT] {}
-    CancelCheckout Post "/v1/reservations/{reservation_id}/checkout/cancel" "cancel_checkout" [checkouts::CANCEL_CHECKOUT] {}
-    Refund Post "/v1/reservations/{reservation_id}/refund" "refund" [checkouts::REFUND] {}
-    RetryRefund Post "/v1/reservations/{reservation_id}/refund/retry" "retry_refund" [checkouts::RETRY_REFUND] {}
-    ListOrders Get "/v1/orders" "list_orders" [checkouts::LIST_ORDERS] {}
-    GetOrder Get "/v1/orders/{order_id}" "get_order" [checkouts::GET_ORDER] {}
+    Reserve Post "/v1/inventory/{sku}/reserve" "reserve" [reservations::RESERVE] { restriction: Restriction::ByItem, }
+    ReserveBasket Post "/v1/reservations" "reserve_basket" [reservations::RESERVE_BASKET] { restriction: Restriction::ByItem, }
+    ListReservations Get "/v1/reservations" "list_reservations" [reservations::LIST_RESERVATIONS] { restriction: Restriction::Filtered, }
+    GetReservation Get "/v1/reservations/{reservation_id}" "get_reservation" [reservations::GET_RESERVATION] { restriction: Restriction::ByReservation, }
+    Extend Post "/v1/reservations/{reservation_id}/extend" "extend" [reservations::EXTEND] { restriction: Restriction::ByReservation, }
+    Amend Patch "/v1/reservations/{reservation_id}" "amend" [reservations::AMEND] { restriction: Restriction::ByReservation, }
+    Transfer Post "/v1/reservations/{reservation_id}/transfer" "transfer" [reservations::TRANSFER] { restriction: Restriction::ByReservation, }
+    Split Post "/v1/reservations/{reservation_id}/split" "split" [reservations::SPLIT] { restriction: Restriction::ByReservation, }
+    Merge Post "/v1/reservations/{reservation_id}/merge" "merge" [reservations::MERGE] { restriction: Restriction::ByReservation, }
+    OpenPayment Post "/v1/reservations/{reservation_id}/payment" "open_payment" [reservations::OPEN_PAYMENT] { restriction: Restriction::ByReservation, }
+    ClosePayment Delete "/v1/reservations/{reservation_id}/payment" "close_payment" [reservations::CLOSE_PAYMENT] { restriction: Restriction::ByReservation, }
+    Confirm Post "/v1/reservations/{reservation_id}/confirm" "confirm" [reservations::CONFIRM] { restriction: Restriction::ByReservation, }
+    Fulfil Post "/v1/reservations/{reservation_id}/fulfil" "fulfil" [reservations::FULFIL] { restriction: Restriction::ByReservation, }
+    ReturnUnits Post "/v1/reservations/{reservation_id}/return" "return_units" [reservations::RETURN_UNITS] { restriction: Restriction::ByReservation, }
+    Release Delete "/v1/reservations/{reservation_id}" "release" [reservations::RELEASE] { restriction: Restriction::ByReservation, }
+    StartCheckout Post "/v1/reservations/{reservation_id}/checkout" "start_checkout" [checkouts::START_CHECKOUT] { restriction: Restriction::ByReservation, }
+    GetCheckout Get "/v1/reservations/{reservation_id}/checkout" "get_checkout" [checkouts::GET_CHECKOUT] { restriction: Restriction::ByReservation, }
+    CancelCheckout Post "/v1/reservations/{reservation_id}/checkout/cancel" "cancel_checkout" [checkouts::CANCEL_CHECKOUT] { restriction: Restriction::ByReservation, }
+    Refund Post "/v1/reservations/{reservation_id}/refund" "refund" [checkouts::REFUND] { restriction: Restriction::ByReservation, }
+    RetryRefund Post "/v1/reservations/{reservation_id}/refund/retry" "retry_refund" [checkouts::RETRY_REFUND] { restriction: Restriction::ByReservation, }
+    ListOrders Get "/v1/orders" "list_orders" [checkouts::LIST_ORDERS] { restriction: Restriction::Filtered, }
+    GetOrder Get "/v1/orders/{order_id}" "get_order" [checkouts::GET_ORDER] { restriction: Restriction::Filtered, }
     ProviderWebhook Post "/v1/providers/{provider}/webhook" "provider_webhook" [checkouts::PROVIDER_WEBHOOK] {}
     RunCommands Post "/v1/commands" "run_commands" {
         metric: "commands",
@@ -350,6 +312,7 @@ routes! {
         body: Body::Required { schema: "CommandsRequest", limit: COMMANDS_BODY_BYTES },
         access: Access::Write,
         scope: RequiredScope::EachCommand,
+        restriction: Restriction::PerCommand,
         responses: &[json(200, "One result for each command, in the same order.", "CommandsAnswer")],
     }
     GetSale Get "/v1/sale" "get_sale" {
@@ -360,6 +323,7 @@ routes! {
             With `location`: whether that location is paused. An item shows its own pause in `paused`.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The current state.", "Sale")],
     }
     PauseItem Post "/v1/inventory/{sku}/pause" "pause_item" {
@@ -371,6 +335,7 @@ routes! {
         body: optional("SaleRequest"),
         access: Access::Write,
         scope: RequiredScope::One(Scope::SaleAdmin),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The current state.", "Sale")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -382,6 +347,7 @@ routes! {
         body: optional("SaleRequest"),
         access: Access::Write,
         scope: RequiredScope::One(Scope::SaleAdmin),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The current state.", "Sale")],
         own_reasons: &[Reason::UnknownItem],
     }
@@ -395,6 +361,7 @@ routes! {
         body: optional("SaleRequest"),
         access: Access::Write,
         scope: RequiredScope::One(Scope::SaleAdmin),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The current state.", "Sale")],
     }
     ResumeSale Post "/v1/sale/resume" "resume_sale" {
@@ -406,6 +373,7 @@ routes! {
         body: optional("SaleRequest"),
         access: Access::Write,
         scope: RequiredScope::One(Scope::SaleAdmin),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The current state.", "Sale")],
     }
     ListEvents Get "/v1/events" "list_events" {
@@ -419,6 +387,7 @@ routes! {
             examined.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::EventsRead),
+        restriction: Restriction::Filtered,
         responses: &[json(200, "A page of events.", "EventPage")],
         own_reasons: &[Reason::PositionOutOfRange],
     }
@@ -434,6 +403,7 @@ routes! {
             beyond the newest event is refused.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::EventsRead),
+        restriction: Restriction::Filtered,
         responses: &[Response {
             headers: &[NO_STORE],
             ..text("Events, until one side closes the connection.", EVENT_STREAM)
@@ -447,6 +417,7 @@ routes! {
         description: "All events of the reservation, the oldest first.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::ReservationsRead),
+        restriction: Restriction::ByReservation,
         responses: &[json(200, "The reservation's events.", "History")],
         own_reasons: &[Reason::UnknownReservation],
     }
@@ -459,6 +430,7 @@ routes! {
             schema kept histories.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::InventoryRead),
+        restriction: Restriction::ByItem,
         responses: &[json(200, "The unit's events.", "UnitHistory")],
         own_reasons: &[Reason::UnknownItem, Reason::UnknownUnit, Reason::ModeMismatch],
     }
@@ -492,15 +464,15 @@ routes! {
     RetryDelivery Post "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry" "retry_delivery" [webhooks::RETRY_DELIVERY] {}
     ReplayWebhook Post "/v1/webhooks/{webhook_id}/replay" "replay_webhook" [webhooks::REPLAY_WEBHOOK] {}
     ArchiveEvents Post "/v1/archive" "archive_events" [archive::ARCHIVE_EVENTS] {}
-    HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] {}
-    HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] {}
-    HubConfirm Post "/hub/confirm" "hub_confirm" [profiles::HUB_CONFIRM] {}
-    HubRelease Post "/hub/release" "hub_release" [profiles::HUB_RELEASE] {}
-    StorefrontReserve Post "/storefront/reserve" "storefront_reserve" [profiles::STOREFRONT_RESERVE] {}
-    StorefrontCommit Post "/storefront/commit" "storefront_commit" [profiles::STOREFRONT_COMMIT] {}
-    StorefrontExtend Post "/storefront/extend" "storefront_extend" [profiles::STOREFRONT_EXTEND] {}
-    StorefrontRelease Post "/storefront/release" "storefront_release" [profiles::STOREFRONT_RELEASE] {}
-    CreateKey Post "/v1/keys" "create_key" [keys::CREATE_KEY] {}
+    HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] { restriction: Restriction::ByItem, }
+    HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] { restriction: Restriction::ByItem, }
+    HubConfirm Post "/hub/confirm" "hub_confirm" [profiles::HUB_CONFIRM] { restriction: Restriction::ByReservation, }
+    HubRelease Post "/hub/release" "hub_release" [profiles::HUB_RELEASE] { restriction: Restriction::ByReservation, }
+    StorefrontReserve Post "/storefront/reserve" "storefront_reserve" [profiles::STOREFRONT_RESERVE] { restriction: Restriction::ByItem, }
+    StorefrontCommit Post "/storefront/commit" "storefront_commit" [profiles::STOREFRONT_COMMIT] { restriction: Restriction::ByReservation, }
+    StorefrontExtend Post "/storefront/extend" "storefront_extend" [profiles::STOREFRONT_EXTEND] { restriction: Restriction::ByReservation, }
+    StorefrontRelease Post "/storefront/release" "storefront_release" [profiles::STOREFRONT_RELEASE] { restriction: Restriction::ByReservation, }
+    CreateKey Post "/v1/keys" "create_key" [keys::CREATE_KEY] { restriction: Restriction::ByKey, }
     ListKeys Get "/v1/keys" "list_keys" {
         metric: "keys",
         tag: Tag::Access,
@@ -509,6 +481,7 @@ routes! {
             after their end.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::KeysAdmin),
+        restriction: Restriction::ByKey,
         responses: &[json(200, "A page of keys.", "ApiKeyPage")],
     }
     GetKey Get "/v1/keys/{key_id}" "get_key" {
@@ -518,6 +491,7 @@ routes! {
         description: "Everything about the key except the key itself. Ended keys can be read too.",
         access: Access::Read,
         scope: RequiredScope::One(Scope::KeysAdmin),
+        restriction: Restriction::ByKey,
         responses: &[json(200, "The key.", "ApiKey")],
         own_reasons: &[Reason::UnknownKey],
     }
@@ -534,6 +508,7 @@ routes! {
         idempotency_key: true,
         access: Access::Write,
         scope: RequiredScope::One(Scope::KeysAdmin),
+        restriction: Restriction::ByKey,
         responses: &[Response {
             headers: &[KEY_LOCATION, NO_STORE, REPLAYED],
             ..json(201, "The new key. `key` is absent if the request was repeated.", "NewApiKey")
@@ -548,6 +523,7 @@ routes! {
             a key that has ended gives the same answer and changes nothing.",
         access: Access::Write,
         scope: RequiredScope::One(Scope::KeysAdmin),
+        restriction: Restriction::ByKey,
         responses: &[empty(204, "The key has ended.")],
         own_reasons: &[Reason::UnknownKey],
     }

@@ -16,8 +16,10 @@ pub(super) const CREATE_WEBHOOK: RouteSpec = RouteSpec {
     summary: "Create a webhook endpoint",
     description: "The endpoint gets every event from now on that the filters leave, as a POST with a CloudEvent, signed as Standard \
         Webhooks defines it. The answer has the secret that signs as `secret`. It is shown this once: a \
-        repeated request under the same idempotency key gets the answer with the same \
-        secret, or `unknown_webhook` if the endpoint was deleted since.\n\nThe address must be https, and \
+        repeated request under the same idempotency key gets the endpoint as it is then, without a secret, \
+        or `unknown_webhook` if it was deleted since. If the first answer was lost, `rotate` makes another secret.\n\nThe endpoint \
+        keeps the scopes of its creator. Only a caller that has all of them changes, tests or replays it. The types \
+        `access.*` need `keys:admin`: without it, an endpoint without `types` does not get them.\n\nThe address must be https, and \
         its name must lead to public addresses only. The operator of the server may allow other networks.",
     body: required("WebhookRequest"),
     idempotency_key: true,
@@ -85,11 +87,15 @@ pub(super) const TEST_WEBHOOK: RouteSpec = RouteSpec {
 pub(super) const ROTATE_WEBHOOK: RouteSpec = RouteSpec {
     metric: "rotate_webhook",
     summary: "Replace the secret of a webhook endpoint",
-    description: "Makes a new secret, which is shown this once. Until the overlap ends, each delivery has a signature by the new secret and \
+    description: "Makes a new secret, which is shown this once: a repeated request under the same idempotency key makes none and shows none. Until the overlap ends, each delivery has a signature by the new secret and \
         one by each older secret. All older secrets end with the overlap.",
     body: optional("RotateRequest"),
+    idempotency_key: true,
     access: Access::Write,
-    responses: &[Response { headers: &[NO_STORE], ..json(200, "The new secret.", "WebhookSecret") }],
+    responses: &[Response {
+        headers: &[NO_STORE, REPLAYED],
+        ..json(200, "The new secret.", "WebhookSecret")
+    }],
     own_reasons: &[Reason::UnknownWebhook],
     ..WEBHOOKS
 };

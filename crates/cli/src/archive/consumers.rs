@@ -62,6 +62,7 @@ fn consumer(record: &Record, records: &[Record]) -> Option<ReadPosition> {
         RecordKind::WebhookProgress
         | RecordKind::ApiKey
         | RecordKind::SigningKey
+        | RecordKind::Credentials
         | RecordKind::Reconciliation => None,
     }
 }
@@ -104,6 +105,7 @@ mod tests {
             created_at: 0,
             updated_at: 0,
             enabled_after: 5,
+            scopes: Vec::new(),
         }
     }
 

@@ -26,6 +26,7 @@ mod transfer;
 mod unit_pools;
 mod units;
 
+use crate::access::Access;
 use crate::command::{Command, Envelope, GeneratedIds, IdempotencyKey};
 use crate::event::{Event, HoldChange, KeyRecord, KeyTarget, Transition};
 use crate::hold_limits::HoldLimits;
@@ -100,6 +101,9 @@ pub fn decide<S: State>(
     if let Some(known) = known_key(state, envelope)? {
         return Ok(known);
     }
+    if let Some(refused) = access_denied(state, envelope)? {
+        return Ok(refused);
+    }
     let mut context = CommandContext {
         state,
         rules,
@@ -151,18 +155,26 @@ fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>
         {
             return Ok(Some(Outcome::Refused(Rejection::UnknownReservation(id))));
         }
-        return Ok(Some(Outcome::Refused(Rejection::IdempotencyMismatch)));
+        let refused = access_denied(state, envelope)?;
+        return Ok(Some(refused.unwrap_or(Outcome::Refused(Rejection::IdempotencyMismatch))));
     }
+    let denied = |denied| Ok(Some(Outcome::Refused(Rejection::AccessDenied { denied, replayed: true })));
     let reply = match &record.target {
         KeyTarget::Reservation(id) => match state.hold(*id)? {
-            Some(hold) => Reply::Reservation(hold.clone()),
+            Some(hold) => match envelope.access.denies_answer(&envelope.command, hold) {
+                Some(why) => return denied(why),
+                None => Reply::Reservation(hold.clone()),
+            },
             // It was archived since.
             None => return Ok(Some(Outcome::Refused(Rejection::UnknownReservation(*id)))),
         },
         // The item may have been created again since.
         KeyTarget::Item(_) if matches!(envelope.command, Command::DeleteItem(_)) => Reply::ItemDeleted,
         KeyTarget::Item(key) => match state.item(key)? {
-            Some(item) => Reply::Item { item: item.clone(), created: false },
+            Some(item) => match envelope.access.denies_item(item) {
+                Some(why) => return denied(why),
+                None => Reply::Item { item: item.clone(), created: false },
+            },
             // It was deleted since, so there is nothing to show.
             None => return Ok(Some(Outcome::Refused(Rejection::UnknownItem(vec![key.clone()])))),
         },
@@ -174,6 +186,24 @@ fn known_key<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>
         }
     };
     Ok(Some(Outcome::Replayed(reply)))
+}
+
+/// The refusal of a command that its caller may not give, with the reservations as they are now.
+fn access_denied<S: State>(state: &S, envelope: &Envelope) -> Result<Option<Outcome>, DecideError> {
+    let Envelope { command, access, .. } = envelope;
+    if *access == Access::Unrestricted {
+        return Ok(None);
+    }
+    let mut denied = access.denies_command(command);
+    let sources = if let Command::Merge(merge) = command { &*merge.from } else { &[] };
+    for id in command.reservation().iter().chain(sources) {
+        if denied.is_none()
+            && let Some(hold) = state.hold(*id)?
+        {
+            denied = access.denies_change(command, hold);
+        }
+    }
+    Ok(denied.map(|denied| Outcome::Refused(Rejection::AccessDenied { denied, replayed: false })))
 }
 
 /// One command being decided.

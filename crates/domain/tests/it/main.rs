@@ -4,6 +4,7 @@ mod said;
 mod shop;
 mod table;
 
+mod access;
 mod amends;
 mod backorders;
 mod budget;

@@ -243,6 +243,9 @@ fn said_rejection(rejection: &Rejection) -> String {
             None => "precondition_failed".to_owned(),
         },
         Rejection::RecordChanged { version } => format!("record_changed v={version}"),
+        Rejection::AccessDenied { denied, replayed } => {
+            format!("access_denied {denied:?} replayed={replayed}")
+        }
     }
 }
 

@@ -23,14 +23,15 @@ use crate::said::{said, said_hold};
 use crate::shop::Shop;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stockhold_domain::{
-    AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BasketLine, BestAvailable, ClosePayment,
-    Command, Confirm, DeleteItem, DeleteLimit, DeletePool, Disposition, Effects, Envelope, Event, EventId,
-    Extend, Fingerprint, Fulfil, Fulfilment, GeneratedIds, HoldLimits, IdempotencyKey, IfExpired, Instant,
-    Item, ItemKey, KeyHash, Label, LimitTarget, LimitTerms, LimitedUnits, Merge, Mode, NewUnit, OpenPayment,
-    OptionalTerms, Origin, Outcome, Patch, PoolSelection, Precondition, RecordChange, RecordKey, RecordKind,
-    RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve, ReserveTerms, RetireUnit, Return,
-    ReturnFrom, SaleSelection, Scope, Seconds, SetLimit, SetPool, SetRecord, SetSale, SetStock, SetUnitPool,
-    ShelfCount, Source, Split, Strategy, SubjectKind, Supply, Transfer, UnitSelection, UnitStatus, decide,
+    Access, AddUnits, AdjustStock, Amend, Attribute, Attributes, Basket, BasketLine, BestAvailable,
+    ClosePayment, Command, Confirm, DeleteItem, DeleteLimit, DeletePool, Disposition, Effects, Envelope,
+    Event, EventId, Extend, Fingerprint, Fulfil, Fulfilment, GeneratedIds, HoldLimits, IdempotencyKey,
+    IfExpired, Instant, Item, ItemKey, KeyHash, Label, LimitTarget, LimitTerms, LimitedUnits, Merge, Mode,
+    NewUnit, OpenPayment, OptionalTerms, Origin, Outcome, Patch, PoolSelection, Precondition, RecordChange,
+    RecordKey, RecordKind, RecordValue, Release, RequestId, RequestedLine, ReservationId, Reserve,
+    ReserveTerms, RetireUnit, Return, ReturnFrom, SaleSelection, Scope, Seconds, SetLimit, SetPool,
+    SetRecord, SetSale, SetStock, SetUnitPool, ShelfCount, Source, Split, Strategy, SubjectKind, Supply,
+    Transfer, UnitSelection, UnitStatus, decide,
 };
 
 /// Runs a table from an empty shop under the default rules. Lines with `#` in front are left out.
@@ -109,6 +110,7 @@ impl Played {
             _ => ReservationId::from_u128(0),
         };
         Envelope {
+            access: Access::Unrestricted,
             command,
             key,
             fresh: GeneratedIds { reservation, event: EventId::from_u128(self.made << 12) },

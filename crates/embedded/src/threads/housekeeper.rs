@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_domain::{Command, Envelope, EventId, Label, Origin, Outcome, Reply, RequestId};
+use stockhold_domain::{Access, Command, Envelope, EventId, Label, Origin, Outcome, Reply, RequestId};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request};
@@ -63,6 +63,7 @@ impl Housekeeper {
                 return;
             }
             let envelope = Envelope {
+                access: Access::Unrestricted,
                 command: Command::Sweep,
                 key: None,
                 fresh: self.ids.generate(now, 0),

@@ -31,6 +31,7 @@ impl Endpoint {
 /// Which events an endpoint gets. A type that this version does not know has no effect.
 pub(crate) fn filter(record: &WebhookRecord) -> EventFilter {
     let types = TypeFilter::of_feed(&record.types);
+    let types = if record.may_get_access_events() { types } else { types.without_access() };
     EventFilter { types, skus: record.skus.clone(), locations: record.locations.clone() }
 }
 

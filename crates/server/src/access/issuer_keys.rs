@@ -1,4 +1,4 @@
-//! The public keys of issuers: a task fetches them from their addresses, and reads files again that have changed.
+//! The public keys of issuers: a task for each fetches them from their addresses, and reads files again that have changed.
 
 use super::Access;
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stockhold_config::IssuerSettings;
 use stockhold_service::Issuer;
+use tokio::task::JoinSet;
 
 /// How often the task looks whether something is to be fetched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -84,44 +85,62 @@ impl IssuerKeysTask {
         Self { access, sources: issuers.iter().filter_map(Source::of).collect(), client: https_client() }
     }
 
-    /// Keeps the keys up to date for as long as the server runs.
-    pub(crate) async fn run(mut self) -> Infallible {
+    /// Keeps the keys up to date for as long as the server runs. Each issuer has a task of its own, so that one that does not answer
+    /// holds up no other.
+    pub(crate) async fn run(self) -> Infallible {
+        let mut tasks = JoinSet::new();
+        for source in self.sources {
+            tasks.spawn(source.follow(Arc::clone(&self.access), self.client.clone()));
+        }
         loop {
-            self.refresh().await;
+            match tasks.join_next().await {
+                Some(Ok(never)) => match never {},
+                Some(Err(error)) => {
+                    tracing::error!(%error, "the keys of an issuer are not read any more");
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl Source {
+    async fn follow(mut self, access: Arc<Access>, client: HttpsClient) -> Infallible {
+        loop {
+            let issuers = access.authenticator.issuers();
+            if let Some(issuer) = issuers.iter().find(|issuer| issuer.name() == self.issuer) {
+                self.refresh(issuer, &client).await;
+            }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
 
-    async fn refresh(&mut self) {
-        for source in &mut self.sources {
-            let issuers = self.access.authenticator.issuers();
-            let Some(issuer) = issuers.iter().find(|issuer| issuer.name() == source.issuer) else { continue };
-            if !source.is_due(issuer.misses_key()) {
-                continue;
-            }
-            source.tried = Some(Instant::now());
-            issuer.clear_missed_key();
-            match fetch(&self.client, &source.place, issuer).await {
-                Ok(changed) => {
-                    if changed || source.is_failing {
-                        tracing::info!(issuer = source.issuer, "the keys of an issuer were read");
-                    }
-                    (source.fetched, source.is_failing) = (source.tried, false);
+    async fn refresh(&mut self, issuer: &Issuer, client: &HttpsClient) {
+        if !self.is_due(issuer.misses_key()) {
+            return;
+        }
+        self.tried = Some(Instant::now());
+        issuer.clear_missed_key();
+        match fetch(client, &self.place, issuer).await {
+            Ok(changed) => {
+                if changed || self.is_failing {
+                    tracing::info!(issuer = self.issuer, "the keys of an issuer were read");
                 }
-                Err(why) => {
-                    if !source.is_failing {
-                        tracing::warn!(issuer = source.issuer, why, "the keys of an issuer can't be read");
-                    }
-                    source.is_failing = true;
-                    let is_too_old = source.fetched.is_some_and(|at| at.elapsed() > MAX_SET_AGE);
-                    if is_too_old && matches!(source.place, Place::Url(_)) {
-                        source.fetched = None;
-                        issuer.drop_keys();
-                        tracing::error!(
-                            issuer = source.issuer,
-                            "tokens of an issuer are refused: its keys are too old"
-                        );
-                    }
+                (self.fetched, self.is_failing) = (self.tried, false);
+            }
+            Err(why) => {
+                if !self.is_failing {
+                    tracing::warn!(issuer = self.issuer, why, "the keys of an issuer can't be read");
+                }
+                self.is_failing = true;
+                let is_too_old = self.fetched.is_some_and(|at| at.elapsed() > MAX_SET_AGE);
+                if is_too_old && matches!(self.place, Place::Url(_)) {
+                    self.fetched = None;
+                    issuer.drop_keys();
+                    tracing::error!(
+                        issuer = self.issuer,
+                        "tokens of an issuer are refused: its keys are too old"
+                    );
                 }
             }
         }
@@ -134,10 +153,11 @@ async fn fetch(client: &HttpsClient, place: &Place, issuer: &Issuer) -> Result<b
     match place {
         Place::Url(url) => {
             let set = tokio::time::timeout(FETCH_TIMEOUT, get(client, url));
+            let shown = without_query(url);
             let set =
-                set.await.map_err(|_| format!("{url}: no answer within {} s", FETCH_TIMEOUT.as_secs()))?;
-            let set = set.map_err(|why| format!("{url}: {why}"))?;
-            issuer.set_jwks(&set).map_err(|error| format!("{url} {error}"))
+                set.await.map_err(|_| format!("{shown}: no answer within {} s", FETCH_TIMEOUT.as_secs()))?;
+            let set = set.map_err(|why| format!("{shown}: {why}"))?;
+            issuer.set_jwks(&set).map_err(|error| format!("{shown} {error}"))
         }
         Place::SetFile(file) => {
             issuer.set_jwks(&read(file)?).map_err(|error| format!("{} {error}", file.display()))
@@ -146,6 +166,11 @@ async fn fetch(client: &HttpsClient, place: &Place, issuer: &Issuer) -> Result<b
             issuer.set_public_key(&read(file)?).map_err(|error| format!("{} {error}", file.display()))
         }
     }
+}
+
+/// An address for the log. Its query may have a secret.
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or_default()
 }
 
 /// The body of a 200. Redirects are not followed.

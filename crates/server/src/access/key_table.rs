@@ -1,13 +1,14 @@
 //! The table of API keys: a task reads all keys of the store again and again, so that a key that another instance has revoked
-//! ends here too. The same task writes when keys were last used, and deletes keys that ended longer ago than lists show.
+//! ends here too. The same task writes when keys were last used, and deletes keys that ended longer ago than lists show. Before it
+//! deletes any, the store has a mark that there was a key once. Nothing deletes the mark, so an API with a key never opens again.
 
 use super::Access;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_domain::{
-    Command, Envelope, EventId, Instant, Label, Origin, Record, RecordChange, RecordKind, RecordValue,
-    RequestId, SetRecord,
+    Command, Envelope, EventId, Instant, Label, Origin, Record, RecordChange, RecordKey, RecordKind,
+    RecordValue, RequestId, SetRecord,
 };
 use stockhold_service::{KeyRecord, Principal};
 use stockhold_store::clock::Clock;
@@ -33,9 +34,20 @@ pub(crate) struct KeyTableTask {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: IdSource,
+    /// Whether the store has the mark that there was a key, as far as this task knows.
+    is_marked: bool,
 }
 
 impl KeyTableTask {
+    pub(crate) fn new(
+        access: Arc<Access>,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: IdSource,
+    ) -> Self {
+        Self { access, store, clock, ids, is_marked: false }
+    }
+
     /// Reads the keys once.
     pub(crate) async fn refresh(&mut self) -> Result<(), Failure> {
         // The instant before the read: what was revoked later may be missing.
@@ -61,16 +73,22 @@ impl KeyTableTask {
                 Err(error) => tracing::error!(id = record.key.id.as_str(), %error, "an API key is ignored"),
             }
         }
-        if !records.is_empty() {
+        self.is_marked = self.is_marked || self.has_mark().await?;
+        if self.is_marked || !records.is_empty() {
             self.access.authenticator.require_credentials();
         }
         self.access.authenticator.refresh_keys(keys, at);
         // The rest follows in the next rounds. The table must not grow old meanwhile.
         let writes = async {
+            if !self.is_marked && !records.is_empty() {
+                self.write_mark().await;
+            }
             for (record, key) in stale.into_iter().take(WRITES_AT_ONCE) {
                 self.write(record, RecordValue::new(&key.to_bytes()).ok()).await;
             }
-            for record in long_ended.into_iter().take(WRITES_AT_ONCE) {
+            // The mark counts once it was read.
+            let deletes = if self.is_marked { WRITES_AT_ONCE } else { 0 };
+            for record in long_ended.into_iter().take(deletes) {
                 self.write(record, None).await;
             }
         };
@@ -106,26 +124,54 @@ impl KeyTableTask {
         is_behind(key.last_used_at, used).then_some(used)
     }
 
+    /// Whether the store has the mark that there was a key.
+    async fn has_mark(&self) -> Result<bool, Failure> {
+        let query = Query::Record(mark()?);
+        match tokio::time::timeout(READ_TIMEOUT, stockhold_store::query(&*self.store, query)).await {
+            Ok(Ok(QueryResult::Record(record))) => Ok(record.is_some()),
+            Ok(Ok(_)) => Err(Failure::Internal("the store answered another question".to_owned())),
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(Failure::Unavailable("the API keys were not read in time".to_owned())),
+        }
+    }
+
+    async fn write_mark(&mut self) {
+        let Ok(key) = mark() else { return };
+        self.set(SetRecord {
+            key,
+            expected_version: 0,
+            value: RecordValue::new(b"1").ok(),
+            change: RecordChange::Silent,
+        })
+        .await;
+    }
+
     /// Writes the record of a key, or deletes it. If somebody else has changed it meanwhile, the next round tries again.
     async fn write(&mut self, record: &Record, value: Option<RecordValue>) {
+        let (key, expected_version) = (record.key.clone(), record.version);
+        self.set(SetRecord { key, expected_version, value, change: RecordChange::Silent }).await;
+    }
+
+    async fn set(&mut self, set: SetRecord) {
         let now = self.clock.now();
-        let command = Command::SetRecord(SetRecord {
-            key: record.key.clone(),
-            expected_version: record.version,
-            value,
-            change: RecordChange::Silent,
-        });
         let request_id = RequestId::Made(EventId::new(now, self.ids.random()).as_u128());
         let envelope = Envelope {
-            command,
+            access: stockhold_domain::Access::Unrestricted,
+            command: Command::SetRecord(set),
             key: None,
             fresh: self.ids.generate(now, 0),
             origin: Origin { actor: Principal::system().actor, key_id: None, request_id, trace: None },
         };
         if let Err(error) = stockhold_store::call(&*self.store, Request::Command(Box::new(envelope))).await {
-            tracing::debug!(%error, "the record of an API key was not written");
+            tracing::debug!(%error, "a record of API keys was not written");
         }
     }
+}
+
+/// The name of the mark that there was a key.
+fn mark() -> Result<RecordKey, Failure> {
+    let id = Label::new("required").map_err(|error| Failure::Internal(error.to_string()))?;
+    Ok(RecordKey { kind: RecordKind::Credentials, id })
 }
 
 /// Whether the stored time of the last use is to be written again.
@@ -154,6 +200,64 @@ async fn read_all(store: &dyn Store) -> Result<Vec<Record>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{AllowedHosts, CrossOrigin, RateLimits};
+    use std::collections::BTreeMap;
+    use stockhold_embedded::{EmbeddedStore, Options};
+    use stockhold_service::{Authenticator, NewKeySpec, RateLimit, TrustedProxies, create_key, revoke_key};
+    use stockhold_store::clock::SteadyClock;
+
+    fn task(store: &Arc<EmbeddedStore>) -> KeyTableTask {
+        let limits = RateLimits { principal: None, address: RateLimit::new(1, 1).unwrap() };
+        let access = Access::new(
+            Authenticator::new(None, Vec::new()),
+            TrustedProxies::default(),
+            (CrossOrigin::default(), AllowedHosts::default()),
+            BTreeMap::new(),
+            limits,
+            None,
+        );
+        let ids = IdSource::from_system().unwrap();
+        KeyTableTask::new(Arc::new(access), store.clone(), Arc::new(SteadyClock::start()), ids)
+    }
+
+    /// An instance that starts later.
+    async fn is_open_after_a_start(store: &Arc<EmbeddedStore>) -> bool {
+        let mut later = task(store);
+        later.refresh().await.unwrap();
+        !later.access.authenticator.is_required()
+    }
+
+    #[tokio::test]
+    async fn an_api_with_a_key_does_not_open_when_the_key_is_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(EmbeddedStore::open(dir.path(), Options::default()).unwrap());
+        assert!(is_open_after_a_start(&store).await, "there never was a key");
+        let long_ago = Instant::from_micros(SteadyClock::start().now().micros() - 31 * 86_400 * 1_000_000);
+        let spec = NewKeySpec {
+            name: "A key".to_owned(),
+            principal: "shop".to_owned(),
+            scopes: vec!["inventory:read".to_owned()],
+            ..NewKeySpec::default()
+        };
+        let (key, _) = create_key(&Principal::root(), &spec, long_ago).unwrap();
+        let key = revoke_key(&key, long_ago);
+        let id = Label::new(&key.key_id.to_string()).unwrap();
+        let mut housekeeper = task(&store);
+        housekeeper
+            .set(SetRecord {
+                key: RecordKey { kind: RecordKind::ApiKey, id },
+                expected_version: 0,
+                value: RecordValue::new(&key.to_bytes()).ok(),
+                change: RecordChange::KeyCreated,
+            })
+            .await;
+        // The first round writes the mark, and the second one reads it and deletes the key.
+        housekeeper.refresh().await.unwrap();
+        assert_eq!(read_all(&*store).await.unwrap().len(), 1, "not before the mark is there");
+        housekeeper.refresh().await.unwrap();
+        assert!(read_all(&*store).await.unwrap().is_empty(), "it ended long ago");
+        assert!(!is_open_after_a_start(&store).await);
+    }
 
     #[test]
     fn a_last_use_is_written_once_an_hour_at_most() {

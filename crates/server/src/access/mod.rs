@@ -2,12 +2,14 @@
 //! [`stockhold_service`]. This module binds them to the store, to the configuration and to HTTP.
 
 mod cross_origin;
+mod hosts;
 mod issuer_keys;
 mod key_table;
 mod settings;
 mod shared_limits;
 
 pub(crate) use cross_origin::{CrossOrigin, Header};
+pub(crate) use hosts::AllowedHosts;
 pub(crate) use issuer_keys::IssuerKeysTask;
 pub(crate) use key_table::KeyTableTask;
 pub(crate) use shared_limits::{SharedLimits, keep_connected};
@@ -35,6 +37,7 @@ pub(crate) struct Access {
     pub(crate) authenticator: Authenticator,
     pub(crate) proxies: TrustedProxies,
     pub(crate) cross_origin: CrossOrigin,
+    pub(crate) hosts: AllowedHosts,
     /// The principals of the profiles' own listeners, as far as they are configured.
     profile_principals: BTreeMap<Profile, ListenerPrincipal>,
     limits: RateLimits,
@@ -71,7 +74,7 @@ impl Access {
     pub(crate) fn new(
         authenticator: Authenticator,
         proxies: TrustedProxies,
-        cross_origin: CrossOrigin,
+        (cross_origin, hosts): (CrossOrigin, AllowedHosts),
         profile_principals: BTreeMap<Profile, ListenerPrincipal>,
         limits: RateLimits,
         shared: Option<SharedLimits>,
@@ -80,6 +83,7 @@ impl Access {
             authenticator,
             proxies,
             cross_origin,
+            hosts,
             profile_principals,
             limits,
             shared,

@@ -1,6 +1,6 @@
 //! Access control as it is configured.
 
-use super::{Access, CrossOrigin, RateLimits, SharedLimits};
+use super::{Access, AllowedHosts, CrossOrigin, RateLimits, SharedLimits};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stockhold_api::profiles::Profile;
@@ -16,6 +16,8 @@ impl Access {
         let proxies = settings.proxies().map_err(|(_, what)| what)?;
         let cross_origin = CrossOrigin::new(&settings.allowed_origins)
             .map_err(|error| format!("allowed_origins: {error}"))?;
+        let hosts =
+            AllowedHosts::new(&settings.allowed_hosts).map_err(|error| format!("allowed_hosts: {error}"))?;
         let limits = RateLimits {
             principal: settings.rate_limits.principal.map(stockhold_config::Rate::to_limit).transpose()?,
             address: settings.rate_limits.address.to_limit()?,
@@ -33,7 +35,7 @@ impl Access {
                 profile_principals.insert(profile, principal.to_principal(key)?);
             }
         }
-        Ok(Self::new(authenticator, proxies, cross_origin, profile_principals, limits, shared))
+        Ok(Self::new(authenticator, proxies, (cross_origin, hosts), profile_principals, limits, shared))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
+use super::restrict::allow;
 use super::route::Route;
 use super::worker::{RequestContext, Worker};
 use crate::access::RateVerdict;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stockhold_api::decode;
 use stockhold_api::problem::Problem;
-use stockhold_api::routes::{RequiredScope, RouteId};
-use stockhold_domain::{Label, RecordKey, RecordKind, Status};
+use stockhold_api::routes::{RequiredScope, Restriction, RouteId};
+use stockhold_domain::{AccessDenied, Label, RecordKey, RecordKind, Scope as SaleScope};
 use stockhold_service::{
     AuthenticationError, Caller, CredentialFault, HoldTokenClaims, KeyId, KeyRecord, ListenerPrincipal,
     MissingPermission, PrincipalKind, Scope, unknown_key,
@@ -23,6 +24,24 @@ use stockhold_store::{Failure, Query, QueryResult};
 const ITEM_BYTES: usize = 40;
 
 impl Worker {
+    /// Refuses a request that reached the server under a name of somebody else, where callers need no credential. A request without a
+    /// name comes from no browser.
+    pub(super) fn check_host(&self, head: &RequestHead<'_>) -> Result<(), RequestError> {
+        let is_trusted = !self.access.authenticator.is_required()
+            || head.listener.is_some_and(|profile| self.access.profile_principal(profile).is_some());
+        match head.host {
+            SingleHeader::Value(host) if is_trusted => {
+                let host = String::from_utf8_lossy(host);
+                if self.access.hosts.allows(&host) {
+                    Ok(())
+                } else {
+                    Err(Problem::foreign_host(&host).into())
+                }
+            }
+            SingleHeader::Value(_) | SingleHeader::Absent | SingleHeader::Repeated => Ok(()),
+        }
+    }
+
     /// The caller of a request.
     pub(super) async fn authenticate(&self, head: &RequestHead<'_>) -> Result<Arc<Caller>, RequestError> {
         if let Some(principal) = head.listener.and_then(|profile| self.access.profile_principal(profile)) {
@@ -37,7 +56,16 @@ impl Worker {
             }
         };
         let client = client_address(head);
-        let mut found = self.access.authenticator.authenticate(authorization, client, head.now);
+        let mut found = self.access.authenticator.look_up(authorization, client, head.now);
+        if found == Err(AuthenticationError::UnverifiedToken) {
+            // Without this, anybody could have signatures checked for every guess.
+            if self.access.is_exhausted(client).await
+                && let Some(verdict) = self.refused_verdict(head).await
+            {
+                return Err(too_many_requests(verdict));
+            }
+            found = self.access.authenticator.verify(authorization, head.now);
+        }
         if let Err(AuthenticationError::UnknownKey(id)) = found {
             // Without this, anybody could have the store read for every guess.
             if self.access.is_exhausted(client).await {
@@ -69,9 +97,11 @@ impl Worker {
             Err(AuthenticationError::Unavailable(why)) => {
                 Err(RequestError::from_store(&Failure::Unavailable(why)))
             }
-            Err(AuthenticationError::UnknownKey(_) | AuthenticationError::NoSigningKey) => {
-                Err(RequestError::internal("a key that was just added is unknown"))
-            }
+            Err(
+                AuthenticationError::UnknownKey(_)
+                | AuthenticationError::NoSigningKey
+                | AuthenticationError::UnverifiedToken,
+            ) => Err(RequestError::internal("a key that was just added is unknown")),
         }
     }
 
@@ -109,15 +139,19 @@ impl Worker {
         subject: Option<String>,
     ) -> RequestError {
         metrics::counter!("stockhold_credentials_refused_total", "reason" => fault.name()).increment(1);
-        let verdict =
-            self.access.count_refusal(client_address(head)).await.filter(|verdict| !verdict.status.allowed);
-        if let Some(verdict) = verdict {
+        if let Some(verdict) = self.refused_verdict(head).await {
             return too_many_requests(verdict);
         }
         if let Some(subject) = subject.filter(|subject| self.access.may_log(subject)) {
             tracing::warn!(credential = fault.name(), subject, "a credential was refused");
         }
         Problem::unauthenticated(fault, why).into()
+    }
+
+    /// Takes a token of the caller's address. Its verdict if the address has no allowance left.
+    async fn refused_verdict(&self, head: &RequestHead<'_>) -> Option<RateVerdict> {
+        let verdict = self.access.count_refusal(client_address(head)).await;
+        verdict.filter(|verdict| !verdict.status.allowed)
     }
 
     /// Takes a token for a request. The headers of the answer show what is left.
@@ -134,8 +168,21 @@ impl Worker {
         heed_verdict(context, self.access.count_batch(context.caller, commands).await)
     }
 
+    /// Refuses a route whose scope the caller lacks, and one that concerns everything if the caller is restricted.
+    pub(super) async fn check_route(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
+        self.check_scope(route, caller).await?;
+        match route.id.spec().restriction {
+            Restriction::Refused => allow(caller.principal.restrictions.denies_scope(&SaleScope::Everything)),
+            Restriction::ByItem
+            | Restriction::ByReservation
+            | Restriction::Filtered
+            | Restriction::ByKey
+            | Restriction::PerCommand => Ok(()),
+        }
+    }
+
     /// Refuses a route whose scope the caller lacks.
-    pub(super) async fn check_scope(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
+    async fn check_scope(&self, route: Route<'_>, caller: &Caller) -> Result<(), RequestError> {
         let spec = route.id.spec();
         let scope = match spec.scope {
             // The commands are judged one by one, and a hold token is for none of them.
@@ -148,7 +195,7 @@ impl Worker {
         if caller.principal.may(scope) {
             return Ok(());
         }
-        let PrincipalKind::Hold(HoldTokenClaims { reservation, generation }) = caller.principal.kind else {
+        let PrincipalKind::Hold(HoldTokenClaims { reservation, .. }) = caller.principal.kind else {
             return Err(missing_scope(scope));
         };
         // Only the reservation of the token, and only while it is active.
@@ -158,17 +205,10 @@ impl Worker {
         }
         match self.find(Query::Reservation(reservation)).await? {
             QueryResult::Reservation(None) => Ok(()),
-            QueryResult::Reservation(Some(hold)) if hold.details().transfers != generation => {
-                let why = "The reservation was transferred after the hold token was issued.";
-                Err(Problem::unauthenticated(CredentialFault::Expired, why).into())
-            }
-            QueryResult::Reservation(Some(hold)) => match hold.status {
-                Status::Active => Ok(()),
-                Status::Cancelled | Status::Expired if route.id == RouteId::Release => Ok(()),
-                Status::Confirmed | Status::Cancelled | Status::Expired => {
-                    let why = "The reservation of the hold token has ended.";
-                    Err(Problem::unauthenticated(CredentialFault::Expired, why).into())
-                }
+            QueryResult::Reservation(Some(hold)) => match caller.principal.access().denies_hold(&hold) {
+                // Whether it is repeated is for the rules.
+                Some(AccessDenied::Ended) if route.id == RouteId::Release => Ok(()),
+                denied => allow(denied),
             },
             _ => Err(RequestError::wrong_answer()),
         }

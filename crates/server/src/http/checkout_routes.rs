@@ -47,7 +47,7 @@ impl Worker {
                 return Err(RequestError::wrong_answer());
             }
         };
-        let hold = self.settled(hold).await?;
+        let hold = self.settled(context, hold).await?;
         let reply = self.show_checkout(&hold).await?;
         Ok(Reply { replayed, ..reply })
     }
@@ -79,31 +79,23 @@ impl Worker {
     }
 
     /// Waits until a payment has come to an end or needs somebody, and not too long.
-    async fn settled(&self, mut hold: Hold) -> Result<Hold, RequestError> {
+    async fn settled(&self, context: RequestContext<'_>, mut hold: Hold) -> Result<Hold, RequestError> {
         let begun = Monotonic::now();
         while goes_on(&hold) && begun.elapsed() < CHECKOUT_WAIT {
             let changed = self.checkout.changed(hold.id);
             self.checkout.wake(hold.id);
             // It may have changed before it was waited for.
-            let now = self.stored(hold.id).await?;
+            let now = self.visible_hold(context, hold.id).await?;
             if now.version == hold.version {
                 // A missed word costs a second, and a runner that has ended says nothing.
                 let _ = tokio::time::timeout(LOOK_INTERVAL, changed).await;
             }
-            hold = self.stored(hold.id).await?;
+            hold = self.visible_hold(context, hold.id).await?;
         }
         // Money that came late has made another reservation of it.
         match hold.details().replaced_by.filter(|_| hold.charge().is_none()) {
-            Some(id) => self.stored(id).await,
+            Some(id) => self.visible_hold(context, id).await,
             None => Ok(hold),
-        }
-    }
-
-    async fn stored(&self, id: ReservationId) -> Result<Hold, RequestError> {
-        match self.find(Query::Reservation(id)).await? {
-            QueryResult::Reservation(Some(hold)) => Ok(hold),
-            QueryResult::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
-            _ => Err(RequestError::wrong_answer()),
         }
     }
 
@@ -135,8 +127,7 @@ impl Worker {
 
     /// `GET /v1/reservations/{reservation_id}/checkout`
     pub(super) async fn checkout(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
-        self.check_reservation(context, id).await?;
-        let hold = self.stored(id).await?;
+        let hold = self.visible_hold(context, id).await?;
         let next_action = self.checkout.next_action(&hold).await;
         let mut shown =
             reply::with_etag(hold.version, |out| encode::checkout(out, &hold, next_action.as_ref()));

@@ -28,9 +28,8 @@ impl Worker {
         response_kind: ResponseKind,
     ) -> HandlerResult {
         let key = decode::idempotency_key(context.head.idempotency_key.value("/Idempotency-Key")?, key)?;
-        let mut command = self.restrict(context, command).await?;
+        let command = self.restrict(context, command).await?;
         let key = key.map(|key| key_use(context.caller, &command, &key));
-        self.check_token_amend(context, &mut command).await?;
         let command = self.seal_method(command).await?;
         let hold_tokens = if hold_token { Some(self.hold_token_key(context).await?) } else { None };
         self.submit(context, command, key, response_kind, hold_tokens.as_ref()).await
@@ -184,7 +183,7 @@ impl Worker {
         key: Option<IdempotencyKey>,
     ) -> Envelope {
         let fresh = self.ids.borrow_mut().generate(context.head.now, first_bucket(&command));
-        Envelope { fresh, command, key, origin }
+        Envelope { fresh, command, key, origin, access: context.caller.principal.access() }
     }
 }
 

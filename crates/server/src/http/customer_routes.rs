@@ -5,8 +5,7 @@
 
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
-use super::worker::{HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, Worker};
 use crate::secrets_at_rest::reseal;
 use stockhold_api::decode::CustomerPage;
 use stockhold_api::encode;
@@ -26,10 +25,8 @@ impl Worker {
     /// `PUT /v1/customers/{customer_id}`
     pub(super) async fn put_customer(
         &self,
-        context: RequestContext<'_>,
         (id, profile, condition): (Label, Profile, Option<Precondition>),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let written = self.customers.put(&id, &profile, condition.as_ref()).await;
         let (version, is_new) = written.map_err(|error| refusal(error, condition.as_ref()))?;
         let shown = show(&id, &Customer { version, profile });
@@ -37,8 +34,7 @@ impl Worker {
     }
 
     /// `GET /v1/customers/{customer_id}`
-    pub(super) async fn customer(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn customer(&self, id: Label) -> HandlerResult {
         match self.customers.get(&id).await.map_err(|error| refusal(error, None))? {
             Some(customer) => Ok(show(&id, &customer)),
             None => Err(Problem::unknown_customer(&id).into()),
@@ -48,10 +44,8 @@ impl Worker {
     /// `DELETE /v1/customers/{customer_id}`
     pub(super) async fn delete_customer(
         &self,
-        context: RequestContext<'_>,
         (id, condition): (Label, Option<Precondition>),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let refused = |error| refusal(error, condition.as_ref());
         self.customers.check_key().map_err(refused)?;
         if let Some(hold) = self.payment_of(&id).await? {
@@ -95,12 +89,7 @@ impl Worker {
     }
 
     /// `POST /v1/customer-keys/rewrap`
-    pub(super) async fn rewrap_customers(
-        &self,
-        context: RequestContext<'_>,
-        page: CustomerPage,
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn rewrap_customers(&self, page: CustomerPage) -> HandlerResult {
         let is_first = page.after.is_none();
         let rewrapped = self.customers.rewrap_page(page.after, page.limit).await;
         let mut rewrapped = rewrapped.map_err(|error| refusal(error, None))?;

@@ -46,11 +46,11 @@ impl Worker {
             // Where the first read did not fill the page, events are left out, and small reads would not get far.
             let reads_all = types == EventTypes::ALL && reads == 0;
             let ask = if reads_all { left.min(EVENTS_AT_ONCE) } else { EVENTS_AT_ONCE };
-            let rows = self.events_after(position, ask).await?;
+            let mut rows = self.events_after(position, ask).await?;
             reads += 1;
-            for row in rows.iter().take(ask) {
+            for row in rows.iter_mut().take(ask) {
                 position = row.position;
-                if !types.has(&row.event) || !self.sees_event(principal, row).await? {
+                if !types.has(&row.event) || !self.reveal_event(principal, row).await? {
                     continue;
                 }
                 encode::event(list.entry(&mut out), row);
@@ -84,9 +84,9 @@ impl Worker {
                 break;
             }
             let after = before.saturating_sub(EVENTS_AT_ONCE as u64);
-            let (rows, is_first) = self.events_between(after, before).await?;
-            for row in rows.iter().rev() {
-                if !types.has(&row.event) || !self.sees_event(principal, row).await? {
+            let (mut rows, is_first) = self.events_between(after, before).await?;
+            for row in rows.iter_mut().rev() {
+                if !types.has(&row.event) || !self.reveal_event(principal, row).await? {
                     continue;
                 }
                 let mut event = Vec::new();

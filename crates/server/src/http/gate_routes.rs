@@ -2,8 +2,7 @@
 
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
-use super::worker::{HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, Worker};
 use stockhold_api::encode;
 use stockhold_api::openapi::GATE_ITEMS;
 use stockhold_api::problem::Problem;
@@ -11,8 +10,7 @@ use stockhold_store::GateSelection;
 
 impl Worker {
     /// `GET /v1/gate`
-    pub(super) async fn show_gate(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn show_gate(&self) -> HandlerResult {
         let status = match &self.gate {
             Some(gate) => {
                 Some(gate.status(GATE_ITEMS).await.map_err(|failure| RequestError::from_store(&failure))?)
@@ -23,12 +21,7 @@ impl Worker {
     }
 
     /// `POST /v1/gate/reload`
-    pub(super) async fn reload_gate(
-        &self,
-        context: RequestContext<'_>,
-        selection: GateSelection,
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn reload_gate(&self, selection: GateSelection) -> HandlerResult {
         let gate = self.gate.as_ref().ok_or_else(Problem::no_gate)?;
         let summary = gate.reload(selection).await.map_err(|failure| RequestError::from_store(&failure))?;
         Ok(reply::json(|out| encode::gate_reload(out, summary)))

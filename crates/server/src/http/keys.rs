@@ -73,7 +73,7 @@ impl Worker {
                 self.access.authenticator.add_key(record.clone(), self.clock.now());
                 Ok(created(&record, Some(&text)))
             }
-            Outcome::Replayed(reply) => replayed(reply),
+            Outcome::Replayed(reply) => replayed(context, reply),
             Outcome::Refused(rejection) => Err(Problem::from(rejection).into()),
             Outcome::Later => Err(RequestError::wrong_answer()),
         }
@@ -107,7 +107,7 @@ impl Worker {
                 self.access.authenticator.add_key(record.clone(), self.clock.now());
                 created(&record, Some(&text))
             }
-            Outcome::Replayed(reply) => replayed(reply)?,
+            Outcome::Replayed(reply) => replayed(context, reply)?,
             Outcome::Refused(rejection) => return Err(Problem::from(rejection).into()),
             Outcome::Later => return Err(RequestError::wrong_answer()),
         };
@@ -136,7 +136,7 @@ impl Worker {
         let Some(used) = used(context, RouteId::RollKey.spec().operation, key_use) else { return ended() };
         let command = put(&old.key, NEVER, RecordChange::Silent)?;
         match self.run(context, command, Some(used)).await? {
-            Outcome::Replayed(reply) => replayed(reply),
+            Outcome::Replayed(reply) => replayed(context, reply),
             Outcome::Refused(Rejection::IdempotencyMismatch) => {
                 Err(Problem::from(Rejection::IdempotencyMismatch).into())
             }
@@ -355,11 +355,15 @@ fn created(key: &KeyRecord, text: Option<&NewApiKey>) -> Reply {
 }
 
 /// The answer to a repeated request: the key that the first one made, as it is now, without its text.
-fn replayed(reply: Made) -> HandlerResult {
+fn replayed(context: RequestContext<'_>, reply: Made) -> HandlerResult {
     let Made::Record(Record { value: Some(value), .. }) = reply else {
         return Err(RequestError::wrong_answer());
     };
-    Ok(Reply { replayed: true, ..created(&read(&value)?, None) })
+    let key = read(&value)?;
+    // Another key of the same principal may ask.
+    may_manage(&context.caller.principal, &key)
+        .map_err(|missing| Problem::not_permitted(missing).replayed())?;
+    Ok(Reply { replayed: true, ..created(&key, None) })
 }
 
 /// Why a key is not made. `id` is the key that was to be rolled.

@@ -3,8 +3,7 @@
 use super::lists::PAGE_BYTES;
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
-use super::worker::{HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, Worker};
 use stockhold_api::cursor;
 use stockhold_api::decode::LimitPage;
 use stockhold_api::encode::{self, List};
@@ -17,8 +16,7 @@ const ROWS_AT_ONCE: usize = 100;
 
 impl Worker {
     /// `GET /v1/limits/{limit_id}`
-    pub(super) async fn limit(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn limit(&self, id: Label) -> HandlerResult {
         match self.find(Query::Limit(id.clone())).await? {
             QueryResult::Limit(Some(limit)) => Ok(reply::limit(&limit)),
             QueryResult::Limit(None) => Err(Problem::from(Rejection::UnknownLimit(id)).into()),
@@ -27,8 +25,7 @@ impl Worker {
     }
 
     /// `GET /v1/limits`
-    pub(super) async fn limits(&self, context: RequestContext<'_>, page: LimitPage) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn limits(&self, page: LimitPage) -> HandlerResult {
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let (mut shown, mut after) = (0, page.after);
@@ -60,12 +57,7 @@ impl Worker {
     }
 
     /// `GET /v1/limits/{limit_id}/usage`
-    pub(super) async fn limit_usage(
-        &self,
-        context: RequestContext<'_>,
-        mut request: UsageRequest,
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn limit_usage(&self, mut request: UsageRequest) -> HandlerResult {
         let wanted = request.limit;
         // One more shows whether there is another page.
         request.limit = wanted + 1;

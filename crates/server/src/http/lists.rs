@@ -26,12 +26,7 @@ pub(super) const READS: usize = 64;
 
 impl Worker {
     pub(super) async fn reservation(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
-        self.check_reservation(context, id).await?;
-        match self.find(Query::Reservation(id)).await? {
-            QueryResult::Reservation(Some(hold)) => Ok(reply::reservation(&hold)),
-            QueryResult::Reservation(None) => Err(Problem::from(Rejection::UnknownReservation(id)).into()),
-            _ => Err(RequestError::wrong_answer()),
-        }
+        Ok(reply::reservation(&self.visible_hold(context, id).await?))
     }
 
     pub(super) async fn item(&self, key: ItemKey) -> Result<Item, RequestError> {
@@ -262,7 +257,7 @@ impl Worker {
     }
 
     pub(super) async fn history(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
-        self.check_reservation(context, id).await?;
+        self.visible_hold(context, id).await?;
         let rows = match self.find(Query::History(id)).await? {
             QueryResult::History(Some(rows)) => rows,
             QueryResult::History(None) => {
@@ -270,7 +265,8 @@ impl Worker {
             }
             _ => return Err(RequestError::wrong_answer()),
         };
-        let shown: Vec<_> = rows.into_iter().filter(|row| EventType::of(&row.event).is_some()).collect();
+        let mut shown = self.visible_events(context, rows).await?;
+        shown.retain(|row| EventType::of(&row.event).is_some());
         self.history_page(&shown)
     }
 

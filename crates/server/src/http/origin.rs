@@ -3,12 +3,15 @@
 //! that resolves to this address. Browsers send `Origin` with such requests; programs send none.
 
 use super::request_head::{RequestHead, SingleHeader};
-use crate::access::CrossOrigin;
+use crate::access::{AllowedHosts, CrossOrigin};
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 /// The foreign origin of a request that would change something, if it has one.
-pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>, allowed: &CrossOrigin) -> Option<Cow<'a, str>> {
+pub(super) fn foreign_origin<'a>(
+    head: &RequestHead<'a>,
+    allowed: &CrossOrigin,
+    hosts: &AllowedHosts,
+) -> Option<Cow<'a, str>> {
     if head.origin == SingleHeader::Absent || matches!(head.method, "GET" | "HEAD") {
         return None;
     }
@@ -18,7 +21,7 @@ pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>, allowed: &CrossOrigin) 
     }
     let shown = String::from_utf8_lossy(origin);
     let own = match head.host {
-        SingleHeader::Value(host) => is_own(&shown, &String::from_utf8_lossy(host)),
+        SingleHeader::Value(host) => is_own(&shown, &String::from_utf8_lossy(host), hosts),
         SingleHeader::Absent | SingleHeader::Repeated => false,
     };
     (!own).then_some(shown)
@@ -26,18 +29,11 @@ pub(super) fn foreign_origin<'a>(head: &RequestHead<'a>, allowed: &CrossOrigin) 
 
 /// Whether the origin is the address that the request was sent to, under a name that nobody else can point to this
 /// server.
-fn is_own(origin: &str, host: &str) -> bool {
+fn is_own(origin: &str, host: &str, hosts: &AllowedHosts) -> bool {
     let Some(authority) = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) else {
         return false;
     };
-    if !authority.eq_ignore_ascii_case(host) {
-        return false;
-    }
-    let (name, _) = match authority.strip_prefix('[') {
-        Some(bracketed) => bracketed.split_once(']').unwrap_or((bracketed, "")),
-        None => authority.split_once(':').unwrap_or((authority, "")),
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    authority.eq_ignore_ascii_case(host) && hosts.allows(authority)
 }
 
 #[cfg(test)]
@@ -50,7 +46,7 @@ mod tests {
             let (origin, host) =
                 (SingleHeader::Value(origin.as_bytes()), SingleHeader::Value(host.as_bytes()));
             let head = RequestHead { method, host, origin, ..RequestHead::default() };
-            foreign_origin(&head, &CrossOrigin::default()).is_none()
+            foreign_origin(&head, &CrossOrigin::default(), &AllowedHosts::default()).is_none()
         };
         for (origin, host) in [
             ("http://127.0.0.1:8101", "127.0.0.1:8101"),
@@ -76,12 +72,16 @@ mod tests {
             assert!(check("GET", origin, host), "{origin} to {host}");
         }
         let twice = RequestHead { method: "PUT", origin: SingleHeader::Repeated, ..RequestHead::default() };
-        assert!(foreign_origin(&twice, &CrossOrigin::default()).is_some());
+        assert!(foreign_origin(&twice, &CrossOrigin::default(), &AllowedHosts::default()).is_some());
         assert!(
-            foreign_origin(&RequestHead { method: "PUT", ..RequestHead::default() }, &CrossOrigin::default())
-                .is_none()
+            foreign_origin(
+                &RequestHead { method: "PUT", ..RequestHead::default() },
+                &CrossOrigin::default(),
+                &AllowedHosts::default()
+            )
+            .is_none()
         );
         let nowhere = RequestHead { origin: SingleHeader::Value(b"http://127.0.0.1"), ..twice };
-        assert!(foreign_origin(&nowhere, &CrossOrigin::default()).is_some());
+        assert!(foreign_origin(&nowhere, &CrossOrigin::default(), &AllowedHosts::default()).is_some());
     }
 }

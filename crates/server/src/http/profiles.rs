@@ -17,7 +17,7 @@ use stockhold_domain::{
     Amend, Command, Fulfilment, Hold, IdempotencyKey, Instant, ItemKey, KeyHash, Outcome, Patch, Rejection,
     Reply, ReservationId, Reserve, Seconds, Status,
 };
-use stockhold_store::{Query, QueryResult, digest};
+use stockhold_store::digest;
 
 /// Orders with ended holds that a worker remembers.
 const ENDED_ORDERS: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
@@ -149,11 +149,7 @@ impl Worker {
         context: RequestContext<'_>,
         id: ReservationId,
     ) -> Result<Seconds, RequestError> {
-        self.check_reservation(context, id).await?;
-        let QueryResult::Reservation(hold) = self.find(Query::Reservation(id)).await? else {
-            return Err(RequestError::wrong_answer());
-        };
-        let hold = hold.ok_or_else(|| Problem::from(Rejection::UnknownReservation(id)))?;
+        let hold = self.visible_hold(context, id).await?;
         let mut shortest = None;
         for line in hold.lines.iter() {
             // The item of an ended reservation may be gone. The command then says that the reservation has ended.

@@ -2,8 +2,7 @@
 
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
-use super::worker::{HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, Worker};
 use stockhold_api::decode::{Invalid, ReconcileAction};
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
@@ -12,19 +11,13 @@ use stockhold_store::Failure;
 
 impl Worker {
     /// `GET /v1/reconciliation`
-    pub(super) async fn reconciliation(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn reconciliation(&self) -> HandlerResult {
         let all = self.relay.stock_masters().await.map_err(|failure| RequestError::from_store(&failure))?;
         Ok(reply::json(|out| encode::stock_masters(out, &all)))
     }
 
     /// `POST /v1/reconciliation`
-    pub(super) async fn reconcile(
-        &self,
-        context: RequestContext<'_>,
-        (stock_master, action): (String, ReconcileAction),
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn reconcile(&self, (stock_master, action): (String, ReconcileAction)) -> HandlerResult {
         match action {
             ReconcileAction::Compare { dry_run } => {
                 let report = self.relay.reconcile(&stock_master, dry_run).await.map_err(refusal)?;
@@ -39,12 +32,7 @@ impl Worker {
     }
 
     /// `DELETE /v1/reconciliation/{stock_master}`
-    pub(super) async fn forget_stock_master(
-        &self,
-        context: RequestContext<'_>,
-        name: String,
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn forget_stock_master(&self, name: String) -> HandlerResult {
         self.relay.forget_stock_master(&name).await.map_err(refusal)?;
         Ok(reply::empty(204))
     }

@@ -1,5 +1,5 @@
-//! What a restricted caller may see and change: its locations, its sales channels, its own reservations. A caller without
-//! restrictions costs nothing here.
+//! What a restricted caller may see: its locations, its sales channels, its own reservations. What it may change is judged by the rules,
+//! with the state that is changed. A caller without restrictions costs nothing here.
 
 use super::request_error::RequestError;
 use super::worker::{RequestContext, Worker};
@@ -8,17 +8,17 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use stockhold_api::problem::Problem;
 use stockhold_domain::{
-    Amend, Basket, Command, Hold, HoldChange, Item, ItemKey, Label, OptionalTerms, Patch, Precondition,
-    Rejection, RequestedLine, ReservationId, Reserve, Scope, Transition, UnitSelection,
+    AccessDenied, Command, Hold, HoldChange, Item, ItemKey, Label, Rejection, ReservationId, Scope,
+    Transition,
 };
-use stockhold_service::{MissingPermission, Principal, PrincipalKind, Restrictions, Scope as AccessScope};
+use stockhold_service::{MissingPermission, Principal, Scope as AccessScope};
 use stockhold_store::{EventRow, ItemPageRequest, Query, QueryResult};
 
 /// Reservations whose creators a worker remembers. Who created a reservation never changes.
 const CREATORS: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
 
 /// The creators of reservations, as far as they were asked for.
-pub(super) struct Creators(RefCell<LruCache<ReservationId, Option<Label>>>);
+pub(super) struct Creators(RefCell<LruCache<ReservationId, Label>>);
 
 impl Default for Creators {
     fn default() -> Self {
@@ -27,7 +27,9 @@ impl Default for Creators {
 }
 
 impl Worker {
-    /// Checks a command against the caller's restrictions. A reserve without a channel gets the caller's only one.
+    /// Judges what needs no state of the store: the caller's scopes, the items that a command names, and who made its reservations.
+    /// The rest is judged by the rules in the commit of the command ([`stockhold_domain::Access`]). A reserve without a channel gets the
+    /// caller's only one.
     pub(super) async fn restrict(
         &self,
         context: RequestContext<'_>,
@@ -50,91 +52,45 @@ impl Worker {
         if restrictions.is_none() {
             return Ok(command);
         }
-        if let Some(id) = command.reservation() {
-            self.check_reservation(context, id).await?;
-        }
-        match &mut command {
-            Command::Reserve(reserve) => restrict_reserve(restrictions, reserve)?,
-            Command::Amend(amend) => check_lines(restrictions, amend.basket.as_ref())?,
-            Command::Merge(merge) => {
-                for id in &merge.from {
-                    self.check_reservation(context, *id).await?;
-                }
+        if restrictions.own_reservations_only {
+            let sources = if let Command::Merge(merge) = &command { &*merge.from } else { &[] };
+            for id in command.reservation().iter().chain(sources) {
+                self.check_own(principal, *id).await?;
             }
-            Command::SetStock(set) => check_item(context, &set.item)?,
-            Command::AdjustStock(adjust) => check_item(context, &adjust.item)?,
-            Command::DeleteItem(delete) => check_item(context, &delete.item)?,
-            Command::AddUnits(add) => check_item(context, &add.item)?,
-            Command::RetireUnit(retire) => check_item(context, &retire.item)?,
-            Command::SetPool(set) => check_item(context, &set.item)?,
-            Command::DeletePool(delete) => check_item(context, &delete.item)?,
-            Command::SetUnitPool(set) => check_item(context, &set.item)?,
-            Command::SetSale(set) => check_scope_of_sale(context, &set.scope)?,
-            Command::SetLimit(_) | Command::DeleteLimit(_) => check_unrestricted(context)?,
-            // Only the reservation that they name matters.
-            Command::Confirm(_)
-            | Command::Release(_)
-            | Command::Extend(_)
-            | Command::Transfer(_)
-            | Command::Split(_)
-            | Command::OpenPayment(_)
-            | Command::ClosePayment(_)
-            | Command::StartCheckout(_)
-            | Command::AdvancePayment(_)
-            | Command::Refund(_)
-            | Command::Fulfil(_)
-            | Command::Return(_)
-            | Command::Sweep
-            | Command::SetRecord(_) => {}
         }
+        if let Command::Reserve(reserve) = &mut command
+            && reserve.terms.channel().is_none()
+            && let Some(channel) = restrictions.default_channel()
+        {
+            reserve.terms.optional.get_or_insert_default().channel = Some(channel.clone());
+        }
+        // A gate may answer before the rules do.
+        allow(principal.access().denies_command(&command))?;
         Ok(command)
     }
 
-    /// Refuses a reservation that the caller may not see. One that does not exist is left to the read that follows.
-    pub(super) async fn check_reservation(
+    /// A reservation that the caller may see.
+    pub(super) async fn visible_hold(
         &self,
         context: RequestContext<'_>,
         id: ReservationId,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Hold, RequestError> {
         let principal = &context.caller.principal;
-        if principal.restrictions.is_none() {
-            return Ok(());
-        }
         let QueryResult::Reservation(hold) = self.find(Query::Reservation(id)).await? else {
             return Err(RequestError::wrong_answer());
         };
-        let Some(hold) = hold else { return Ok(()) };
-        if !self.is_own(principal, &hold).await? {
-            return Err(Problem::from(Rejection::UnknownReservation(id)).into());
-        }
-        match outside(&principal.restrictions, &hold) {
-            Some(missing) => Err(Problem::not_permitted(missing).into()),
-            None => Ok(()),
-        }
+        let hold = hold.ok_or_else(|| Problem::from(Rejection::UnknownReservation(id)))?;
+        self.check_own(principal, id).await?;
+        allow(principal.access().denies_hold(&hold))?;
+        Ok(hold)
     }
 
-    /// Refuses an amend by a hold token that does more than give units back. The command then applies only to the version of the
-    /// reservation that was judged.
-    pub(super) async fn check_token_amend(
-        &self,
-        context: RequestContext<'_>,
-        command: &mut Command,
-    ) -> Result<(), RequestError> {
-        let (Command::Amend(amend), PrincipalKind::Hold(_)) = (command, context.caller.principal.kind) else {
+    /// Refuses a reservation that somebody else made, if the caller may only see its own. Who made a reservation never changes.
+    async fn check_own(&self, principal: &Principal, id: ReservationId) -> Result<(), RequestError> {
+        if self.is_own(principal, id).await? {
             return Ok(());
-        };
-        let QueryResult::Reservation(hold) = self.find(Query::Reservation(amend.id)).await? else {
-            return Err(RequestError::wrong_answer());
-        };
-        let Some(hold) = hold else { return Ok(()) };
-        if !only_shrinks(amend, &hold) {
-            let missing = MissingPermission::Scope(AccessScope::ReservationsWrite);
-            return Err(Problem::not_permitted(missing).into());
         }
-        if amend.expected.as_ref().is_none_or(|expected| expected.is_met(Some(hold.version))) {
-            amend.expected = Some(Precondition::version(hold.version));
-        }
-        Ok(())
+        Err(Problem::from(Rejection::UnknownReservation(id)).into())
     }
 
     /// Whether the caller may see a reservation.
@@ -143,23 +99,26 @@ impl Worker {
         principal: &Principal,
         hold: &Hold,
     ) -> Result<bool, RequestError> {
-        Ok(outside(&principal.restrictions, hold).is_none() && self.is_own(principal, hold).await?)
+        Ok(principal.restrictions.denies_hold(hold).is_none() && self.is_own(principal, hold.id).await?)
     }
 
-    /// Whether the caller may see an event.
-    pub(super) async fn sees_event(
+    /// Whether the caller may see an event. What limits count concerns everything, so a restricted caller's event is left without it.
+    pub(super) async fn reveal_event(
         &self,
         principal: &Principal,
-        row: &EventRow,
+        row: &mut EventRow,
     ) -> Result<bool, RequestError> {
         let restrictions = &principal.restrictions;
-        match &row.event.transition {
+        match &mut row.event.transition {
             Transition::Record { .. } => Ok(restrictions.is_none() && principal.may(AccessScope::KeysAdmin)),
             _ if restrictions.is_none() => Ok(true),
-            Transition::Hold { hold, .. } => self.sees_reservation(principal, hold).await,
-            Transition::Stock { item, .. } => Ok(restrictions.allows_item(&item.key)),
+            Transition::Hold { hold, limits, .. } => {
+                *limits = None;
+                self.sees_reservation(principal, hold).await
+            }
+            Transition::Stock { item, .. } => Ok(restrictions.denies_item(&item.key).is_none()),
             Transition::Limit { .. } => Ok(false),
-            Transition::Sale { scope, .. } => Ok(refusal_for_sale(restrictions, scope).is_none()),
+            Transition::Sale { scope, .. } => Ok(restrictions.denies_scope(scope).is_none()),
         }
     }
 
@@ -188,8 +147,8 @@ impl Worker {
         rows: Vec<EventRow>,
     ) -> Result<Vec<EventRow>, RequestError> {
         let mut seen = Vec::with_capacity(rows.len());
-        for row in rows {
-            if self.sees_event(&context.caller.principal, &row).await? {
+        for mut row in rows {
+            if self.reveal_event(&context.caller.principal, &mut row).await? {
                 seen.push(row);
             }
         }
@@ -236,16 +195,18 @@ impl Worker {
     }
 
     /// Whether a reservation is one that the caller created, if it may only see those.
-    async fn is_own(&self, principal: &Principal, hold: &Hold) -> Result<bool, RequestError> {
+    async fn is_own(&self, principal: &Principal, id: ReservationId) -> Result<bool, RequestError> {
         if !principal.restrictions.own_reservations_only {
             return Ok(true);
         }
-        let known = self.creators.0.borrow_mut().get(&hold.id).cloned();
+        let known = self.creators.0.borrow_mut().get(&id).cloned();
         let creator = match known {
-            Some(creator) => creator,
+            Some(creator) => Some(creator),
             None => {
-                let creator = self.creator(hold.id).await?;
-                self.creators.0.borrow_mut().put(hold.id, creator.clone());
+                let creator = self.creator(id).await?;
+                if let Some(creator) = &creator {
+                    self.creators.0.borrow_mut().put(id, creator.clone());
+                }
                 creator
             }
         };
@@ -273,105 +234,28 @@ impl Worker {
     }
 }
 
+/// Refuses what the rules of access deny.
+pub(super) fn allow(denied: Option<AccessDenied>) -> Result<(), RequestError> {
+    denied.map_or(Ok(()), |denied| Err(Problem::denied(denied).into()))
+}
+
 /// Refuses an item at a location that the caller may not see, whether the item exists or not.
 pub(super) fn check_item(context: RequestContext<'_>, item: &ItemKey) -> Result<(), RequestError> {
-    check_location(context, item.location())
+    allow(context.caller.principal.restrictions.denies_item(item))
 }
 
 /// Refuses a location that the caller may not see.
 pub(super) fn check_location(context: RequestContext<'_>, location: &str) -> Result<(), RequestError> {
-    match missing_location(&context.caller.principal.restrictions, location) {
-        Some(missing) => Err(Problem::not_permitted(missing).into()),
-        None => Ok(()),
-    }
-}
-
-/// Refuses a caller with restrictions something that concerns everything.
-pub(super) fn check_unrestricted(context: RequestContext<'_>) -> Result<(), RequestError> {
-    check_scope_of_sale(context, &Scope::Everything)
+    allow(context.caller.principal.restrictions.denies_location(location))
 }
 
 /// Refuses a pause, or the state of pauses, that concerns more than the caller may see.
 pub(super) fn check_scope_of_sale(context: RequestContext<'_>, scope: &Scope) -> Result<(), RequestError> {
-    match refusal_for_sale(&context.caller.principal.restrictions, scope) {
-        Some(problem) => Err(problem.into()),
-        None => Ok(()),
-    }
+    allow(context.caller.principal.restrictions.denies_scope(scope))
 }
 
 /// Whether the caller may know which reservation has a unit.
 pub(super) fn shows_holders(context: RequestContext<'_>) -> bool {
     let restrictions = &context.caller.principal.restrictions;
     !restrictions.own_reservations_only && restrictions.channels.is_none()
-}
-
-fn restrict_reserve(restrictions: &Restrictions, reserve: &mut Reserve) -> Result<(), RequestError> {
-    check_lines(restrictions, Some(&reserve.basket))?;
-    let optional = &mut reserve.terms.optional;
-    let named = |optional: &Option<Box<OptionalTerms>>| {
-        optional.as_ref().and_then(|optional| optional.channel.clone())
-    };
-    if named(optional).is_none()
-        && let Some(channel) = restrictions.default_channel()
-    {
-        optional.get_or_insert_default().channel = Some(channel.clone());
-    }
-    let channel = named(optional);
-    if restrictions.allows_channel(channel.as_ref().map(Label::as_str)) {
-        return Ok(());
-    }
-    Err(Problem::not_permitted(MissingPermission::Channel(channel)).into())
-}
-
-/// Refuses lines that may take from a location that the caller may not see.
-fn check_lines(restrictions: &Restrictions, basket: Option<&Basket>) -> Result<(), RequestError> {
-    let mut items = basket.into_iter().flat_map(Basket::items);
-    match items.find_map(|item| missing_location(restrictions, item.location())) {
-        Some(missing) => Err(Problem::not_permitted(missing).into()),
-        None => Ok(()),
-    }
-}
-
-/// Whether an amend only gives units back, and changes nothing that the holder of a token may not change.
-fn only_shrinks(amend: &Amend, hold: &Hold) -> bool {
-    let lines = amend.basket.as_ref().map(|basket| basket.lines().iter().enumerate());
-    let fits = |(number, line): (usize, &RequestedLine)| {
-        let Some(own) = hold.lines.iter().find(|own| own.item == line.item) else { return false };
-        match amend.basket.as_ref().and_then(|basket| basket.selection(number)) {
-            None => line.quantity <= u64::from(own.quantity),
-            Some(UnitSelection::Named(ids)) => {
-                ids.iter().all(|id| own.units().iter().any(|unit| unit.id == *id))
-            }
-            Some(UnitSelection::BestAvailable(_)) => false,
-        }
-    };
-    amend.metadata == Patch::Keep && lines.is_none_or(|mut lines| lines.all(fits))
-}
-
-/// What the caller lacks to see a reservation, besides having made it.
-fn outside(restrictions: &Restrictions, hold: &Hold) -> Option<MissingPermission> {
-    let location = hold.lines.iter().find_map(|line| missing_location(restrictions, line.item.location()));
-    location.or_else(|| {
-        let optional = hold.terms.reserve.optional.as_ref();
-        let channel = optional.and_then(|optional| optional.channel.as_ref());
-        let allowed = restrictions.allows_channel(channel.map(Label::as_str));
-        (!allowed).then(|| MissingPermission::Channel(channel.cloned()))
-    })
-}
-
-fn missing_location(restrictions: &Restrictions, location: &str) -> Option<MissingPermission> {
-    let allowed = restrictions.allows_location(location);
-    (!allowed).then(|| MissingPermission::Location(Label::new(location).ok()))
-}
-
-/// The refusal of a pause, or of the state of pauses, that concerns more than the caller may see.
-fn refusal_for_sale(restrictions: &Restrictions, scope: &Scope) -> Option<Problem> {
-    let missing = match scope {
-        Scope::Everything if restrictions.is_none() => None,
-        Scope::Everything if restrictions.locations.is_some() => Some(MissingPermission::Location(None)),
-        Scope::Everything => return Some(Problem::concerns_everything()),
-        Scope::Location(location) => missing_location(restrictions, location.as_str()),
-        Scope::Item(item) => missing_location(restrictions, item.location()),
-    };
-    missing.map(Problem::not_permitted)
 }

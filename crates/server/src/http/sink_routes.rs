@@ -2,8 +2,7 @@
 
 use super::reply;
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
-use super::worker::{HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, Worker};
 use stockhold_api::decode::{Invalid, ReplayFrom};
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
@@ -11,30 +10,19 @@ use stockhold_relay::SinkCommandError;
 
 impl Worker {
     /// `GET /v1/sinks`
-    pub(super) async fn sinks(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn sinks(&self) -> HandlerResult {
         let all = self.relay.statuses().await.map_err(|failure| RequestError::from_store(&failure))?;
         Ok(reply::json(|out| encode::sinks(out, &all)))
     }
 
     /// `POST /v1/sinks/{sink}/skip`
-    pub(super) async fn skip_event(
-        &self,
-        context: RequestContext<'_>,
-        (name, position): (String, u64),
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn skip_event(&self, (name, position): (String, u64)) -> HandlerResult {
         self.relay.skip(&name, position).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }
 
     /// `POST /v1/sinks/{sink}/replay`
-    pub(super) async fn replay_sink(
-        &self,
-        context: RequestContext<'_>,
-        (name, from): (String, ReplayFrom),
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn replay_sink(&self, (name, from): (String, ReplayFrom)) -> HandlerResult {
         let from = match from {
             ReplayFrom::Position(position) => position,
             ReplayFrom::Since(since) => {
@@ -48,15 +36,13 @@ impl Worker {
     }
 
     /// `POST /v1/sinks/{sink}/init`
-    pub(super) async fn init_sink(&self, context: RequestContext<'_>, name: String) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn init_sink(&self, name: String) -> HandlerResult {
         self.relay.init(&name).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }
 
     /// `DELETE /v1/sinks/{sink}`
-    pub(super) async fn forget_sink(&self, context: RequestContext<'_>, name: String) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn forget_sink(&self, name: String) -> HandlerResult {
         self.relay.forget(&name).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }

@@ -230,13 +230,15 @@ async fn next(
     progress: &mut Progress,
     ask: &mut usize,
 ) -> Result<NextPiece, RequestError> {
-    let rows = worker.events_after(progress.position, *ask).await?;
+    let mut rows = worker.events_after(progress.position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
-    for row in &rows {
+    for row in &mut rows {
         progress.position = row.position;
         fit += 1;
-        if !subscriber.types.has(&row.event) || !worker.sees_event(&subscriber.caller.principal, row).await? {
+        if !subscriber.types.has(&row.event)
+            || !worker.reveal_event(&subscriber.caller.principal, row).await?
+        {
             continue;
         }
         // Writing to a Vec does not fail.

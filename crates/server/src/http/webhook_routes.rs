@@ -2,13 +2,14 @@
 //!
 //! A change of the settings is one commit with its event. Deliveries are the relay's (`stockhold_relay`).
 
+use super::authorize::missing_scope;
 use super::keys::{KeyUse, NEVER, idempotency_key, used};
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
-use super::restrict::check_unrestricted;
 use super::worker::{HandlerResult, RequestContext, Worker};
+use stockhold_api::EventTypes;
 use stockhold_api::decode::{
-    CreateWebhook, DeliveriesQuery, EventBound, Invalid, WebhookChange, WebhookReplayRequest,
+    CreateWebhook, DeliveriesQuery, EventBound, Invalid, RotateWebhook, WebhookChange, WebhookReplayRequest,
 };
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
@@ -19,7 +20,7 @@ use stockhold_domain::{
     Rejection, Reply as Made, SetRecord,
 };
 use stockhold_relay::{DeliveryPage, WebhookCommandError};
-use stockhold_service::WebhookSecret;
+use stockhold_service::{Scope, WebhookSecret};
 use stockhold_store::{Failure, Query, QueryResult};
 
 /// Tries of a change of an endpoint that others change at the same time.
@@ -34,7 +35,6 @@ impl Worker {
         context: RequestContext<'_>,
         request: CreateWebhook<'_>,
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         let meaning = request.meaning();
         let key = idempotency_key(context, request.idempotency_key)?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
@@ -56,6 +56,7 @@ impl Worker {
             created_at: now.micros(),
             updated_at: now.micros(),
             enabled_after: self.newest_position().await?,
+            scopes: context.caller.principal.scopes.iter().map(|scope| scope.name().to_owned()).collect(),
         };
         self.set_members(&mut record, request.settings)?;
         let id = label(&self.made_id(now).to_string())?;
@@ -65,9 +66,14 @@ impl Worker {
         let value = Some(self.to_stored(&id, &record)?);
         let command = Command::SetRecord(SetRecord { key: record_key(&id), expected_version, value, change });
         match self.run(context, command, used).await? {
-            Outcome::Done(_) => Ok(created(&id, &record)),
+            Outcome::Done(_) => {
+                Ok(created(&id, reply::json(|out| encode::with_secret(out, id.as_str(), &record))))
+            }
+            // A secret is shown once.
             Outcome::Replayed(Made::Record(Record { key, value: Some(value), .. })) => {
-                Ok(Reply { replayed: true, ..created(&key.id, &read(&value)?) })
+                let record = read(&value)?;
+                let shown = reply::json(|out| encode::webhook(out, key.id.as_str(), &record));
+                Ok(Reply { replayed: true, ..created(&key.id, shown) })
             }
             // It was deleted since.
             Outcome::Replayed(Made::Record(Record { key, value: None, .. })) => {
@@ -82,15 +88,13 @@ impl Worker {
     }
 
     /// `GET /v1/webhooks`
-    pub(super) async fn webhooks(&self, context: RequestContext<'_>) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn webhooks(&self) -> HandlerResult {
         let all = self.all_webhooks().await?;
         Ok(reply::json(|out| encode::webhooks(out, &all)))
     }
 
     /// `GET /v1/webhooks/{webhook_id}`
-    pub(super) async fn webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn webhook(&self, id: Label) -> HandlerResult {
         let (record, _) = self.stored_webhook(&id).await?;
         Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)))
     }
@@ -101,9 +105,8 @@ impl Worker {
         context: RequestContext<'_>,
         (id, change): (Label, WebhookChange),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
         for _ in 0..TRIES {
-            let (before, version) = self.stored_webhook(&id).await?;
+            let (before, version) = self.own_webhook(context, &id).await?;
             let mut record = before.clone();
             let is_enabled_again =
                 before.status == WebhookStatus::Disabled && change.status == Some(WebhookStatus::Enabled);
@@ -113,7 +116,8 @@ impl Worker {
             }
             self.set_members(&mut record, change.clone())?;
             record.updated_at = self.clock.now().micros();
-            if self.has_set(context, &id, Some(&record), version, RecordChange::EndpointChanged).await? {
+            let change = RecordChange::EndpointChanged;
+            if self.has_set(context, &id, Some(&record), version, change).await? {
                 return Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)));
             }
         }
@@ -122,9 +126,8 @@ impl Worker {
 
     /// `DELETE /v1/webhooks/{webhook_id}`
     pub(super) async fn delete_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
         for _ in 0..TRIES {
-            let (_, version) = self.stored_webhook(&id).await?;
+            let (_, version) = self.own_webhook(context, &id).await?;
             if self.has_set(context, &id, None, version, RecordChange::EndpointDeleted).await? {
                 self.relay
                     .forget_webhook(id.as_str())
@@ -138,8 +141,7 @@ impl Worker {
 
     /// `POST /v1/webhooks/{webhook_id}/test`
     pub(super) async fn test_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
-        check_unrestricted(context)?;
-        let (record, _) = self.stored_webhook(&id).await?;
+        let (record, _) = self.own_webhook(context, &id).await?;
         let event_id = self.made_id(self.clock.now());
         let test = self.relay.test_webhook(id.as_str(), &record, event_id).await;
         Ok(Reply { status: 202, ..reply::json(|out| encode::webhook_test(out, event_id, &test)) })
@@ -149,31 +151,34 @@ impl Worker {
     pub(super) async fn rotate_webhook(
         &self,
         context: RequestContext<'_>,
-        (id, overlap_seconds): (Label, u32),
+        request: RotateWebhook<'_>,
     ) -> HandlerResult {
-        check_unrestricted(context)?;
-        let secret = new_secret()?;
+        let meaning = request.meaning();
+        let key = idempotency_key(context, request.idempotency_key)?;
+        let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
+        let used = used(context, RouteId::RotateWebhook.spec().operation, key_use);
+        let (id, secret) = (request.webhook_id, new_secret()?);
         for _ in 0..TRIES {
-            let (mut record, version) = self.stored_webhook(&id).await?;
+            let (mut record, expected_version) = self.own_webhook(context, &id).await?;
             let now = self.clock.now();
-            let end = Instant::from_micros(now.micros() + i64::from(overlap_seconds) * 1_000_000);
+            let end = Instant::from_micros(now.micros() + i64::from(request.overlap_seconds) * 1_000_000);
             record.rotate(secret.clone(), end, now);
-            if self.has_set(context, &id, Some(&record), version, RecordChange::EndpointSecretRotated).await?
-            {
-                let shown = reply::json(|out| encode::webhook_secret(out, &secret));
-                return Ok(Reply { headers: vec![("cache-control", "no-store".into())], ..shown });
+            let (key, value) = (record_key(&id), Some(self.to_stored(&id, &record)?));
+            let change = RecordChange::EndpointSecretRotated;
+            let command = Command::SetRecord(SetRecord { key, expected_version, value, change });
+            match self.run(context, command, used).await? {
+                Outcome::Done(_) => return Ok(rotated(Some(&secret))),
+                Outcome::Replayed(_) => return Ok(Reply { replayed: true, ..rotated(None) }),
+                Outcome::Refused(Rejection::RecordChanged { .. }) => {}
+                Outcome::Refused(rejection) => return Err(Problem::from(rejection).into()),
+                Outcome::Later => return Err(RequestError::wrong_answer()),
             }
         }
         Err(RequestError::from_store(&Failure::Overloaded))
     }
 
     /// `GET /v1/webhooks/{webhook_id}/deliveries`
-    pub(super) async fn deliveries(
-        &self,
-        context: RequestContext<'_>,
-        (id, query): (Label, DeliveriesQuery),
-    ) -> HandlerResult {
-        check_unrestricted(context)?;
+    pub(super) async fn deliveries(&self, (id, query): (Label, DeliveriesQuery)) -> HandlerResult {
         let (record, _) = self.stored_webhook(&id).await?;
         let page = DeliveryPage { status: query.status, before: query.before, limit: query.limit };
         let found = self.relay.webhook_deliveries(id.as_str(), &record, page).await;
@@ -188,8 +193,7 @@ impl Worker {
         context: RequestContext<'_>,
         (id, delivery): (Label, Label),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
-        let record = self.enabled_webhook(&id).await?;
+        let record = self.enabled_webhook(context, &id).await?;
         let retried = self.relay.retry_delivery(id.as_str(), &record, delivery.as_str()).await;
         retried.map_err(|error| refusal(error, delivery.as_str()))?;
         Ok(reply::empty(204))
@@ -201,8 +205,7 @@ impl Worker {
         context: RequestContext<'_>,
         (id, request): (Label, WebhookReplayRequest),
     ) -> HandlerResult {
-        check_unrestricted(context)?;
-        let record = self.enabled_webhook(&id).await?;
+        let record = self.enabled_webhook(context, &id).await?;
         let position_at =
             async |at| self.relay.position_at(at).await.map_err(|failure| RequestError::from_store(&failure));
         let from = match request.from {
@@ -231,6 +234,9 @@ impl Worker {
             record.url = url;
         }
         record.types = change.types.unwrap_or_else(|| std::mem::take(&mut record.types));
+        if EventTypes::named(&record.types).overlaps(EventTypes::ACCESS) && !record.may_get_access_events() {
+            return Err(missing_scope(Scope::KeysAdmin));
+        }
         record.skus = change.skus.unwrap_or_else(|| std::mem::take(&mut record.skus));
         record.locations = change.locations.unwrap_or_else(|| std::mem::take(&mut record.locations));
         record.rate_limit = change.rate_limit.unwrap_or(record.rate_limit);
@@ -265,9 +271,26 @@ impl Worker {
         Ok((read(value)?, version))
     }
 
-    /// An endpoint that gets events.
-    async fn enabled_webhook(&self, id: &Label) -> Result<WebhookRecord, RequestError> {
-        let (record, _) = self.stored_webhook(id).await?;
+    /// An endpoint that the caller may change, and the version of its settings: it has every scope that the creator had.
+    async fn own_webhook(
+        &self,
+        context: RequestContext<'_>,
+        id: &Label,
+    ) -> Result<(WebhookRecord, u64), RequestError> {
+        let (record, version) = self.stored_webhook(id).await?;
+        match record.scopes().first_missing_in(context.caller.principal.scopes) {
+            Some(scope) => Err(missing_scope(scope)),
+            None => Ok((record, version)),
+        }
+    }
+
+    /// An endpoint that gets events and that the caller may change.
+    async fn enabled_webhook(
+        &self,
+        context: RequestContext<'_>,
+        id: &Label,
+    ) -> Result<WebhookRecord, RequestError> {
+        let (record, _) = self.own_webhook(context, id).await?;
         match record.status {
             WebhookStatus::Enabled => Ok(record),
             WebhookStatus::Disabled => Err(Problem::webhook_disabled(id.as_str()).into()),
@@ -309,12 +332,17 @@ impl Worker {
     }
 }
 
-/// The answer to the request that created an endpoint.
-fn created(id: &Label, record: &WebhookRecord) -> Reply {
+/// The answer to the request that created an endpoint, or repeats that one.
+fn created(id: &Label, shown: Reply) -> Reply {
     let place = format!("/v1/webhooks/{id}");
-    let shown = reply::json(|out| encode::with_secret(out, id.as_str(), record));
     let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
     Reply { status: 201, headers, ..shown }
+}
+
+/// The answer with a new secret. A repeated request gets none.
+fn rotated(secret: Option<&WebhookSecret>) -> Reply {
+    let shown = reply::json(|out| encode::webhook_secret(out, secret));
+    Reply { headers: vec![("cache-control", "no-store".into())], ..shown }
 }
 
 fn record_key(id: &Label) -> RecordKey {

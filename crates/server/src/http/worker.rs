@@ -12,7 +12,7 @@ use super::profiles::EndedOrders;
 use super::reply::{self, Reply, ResponseKind};
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
-use super::restrict::Creators;
+use super::restrict::{Creators, shows_holders};
 use super::route::{Route, RouteError};
 use crate::access::{Access, CrossOrigin, RateVerdict};
 use crate::archiver::Archiver;
@@ -183,7 +183,7 @@ impl Worker {
         reply
     }
 
-    /// Checks in this order: credential, rate limit, route, scope, body, origin.
+    /// Checks in this order: name of the server, credential, rate limit, route, scope, body, origin.
     async fn authorize_and_serve<B: AsRef<[u8]>>(
         self: &Rc<Self>,
         head: &RequestHead<'_>,
@@ -193,6 +193,7 @@ impl Worker {
         rate: &Cell<Option<RateVerdict>>,
         known: Option<Arc<Caller>>,
     ) -> HandlerResult {
+        self.check_host(head)?;
         if head.is_preflight
             && let Some(reply) = self.preflight(head)
         {
@@ -214,12 +215,16 @@ impl Worker {
                 RequestError { allow: Some(allow), ..problem.into() }
             }
         })?;
-        self.check_scope(route, &caller).await?;
+        self.check_route(route, &caller).await?;
         let body = body.await?;
-        if let Some(origin) = origin::foreign_origin(head, &self.access.cross_origin) {
+        if let Some(origin) = origin::foreign_origin(head, &self.access.cross_origin, &self.access.hosts) {
             return Err(Problem::foreign_origin(&origin).into());
         }
-        self.serve(route, context, body.as_ref()).await
+        let served = self.serve(route, context, body.as_ref()).await;
+        served.map_err(|error| match shows_holders(context) {
+            true => error,
+            false => RequestError { problem: error.problem.without_holder(), ..error },
+        })
     }
 
     /// The answer to a preflight of an allowed origin.
@@ -385,36 +390,32 @@ impl Worker {
             }
             RouteId::GetGate => {
                 decode::gate(query)?;
-                Box::pin(self.show_gate(context)).await
+                Box::pin(self.show_gate()).await
             }
             RouteId::GetReconciliation => {
                 decode::reconciliation(query)?;
-                Box::pin(self.reconciliation(context)).await
+                Box::pin(self.reconciliation()).await
             }
-            RouteId::Reconcile => Box::pin(self.reconcile(context, decode::reconcile(query, body)?)).await,
+            RouteId::Reconcile => Box::pin(self.reconcile(decode::reconcile(query, body)?)).await,
             RouteId::ForgetStockMaster => {
-                Box::pin(self.forget_stock_master(context, decode::forget_stock_master(sku, query)?)).await
+                Box::pin(self.forget_stock_master(decode::forget_stock_master(sku, query)?)).await
             }
             RouteId::ListSinks => {
                 decode::sinks(query)?;
-                Box::pin(self.sinks(context)).await
+                Box::pin(self.sinks()).await
             }
-            RouteId::SkipEvent => {
-                Box::pin(self.skip_event(context, decode::skip_event(sku, query, body)?)).await
-            }
-            RouteId::ReplaySink => {
-                Box::pin(self.replay_sink(context, decode::replay_sink(sku, query, body)?)).await
-            }
-            RouteId::InitSink => Box::pin(self.init_sink(context, decode::sink(sku, query)?)).await,
-            RouteId::ForgetSink => Box::pin(self.forget_sink(context, decode::sink(sku, query)?)).await,
+            RouteId::SkipEvent => Box::pin(self.skip_event(decode::skip_event(sku, query, body)?)).await,
+            RouteId::ReplaySink => Box::pin(self.replay_sink(decode::replay_sink(sku, query, body)?)).await,
+            RouteId::InitSink => Box::pin(self.init_sink(decode::sink(sku, query)?)).await,
+            RouteId::ForgetSink => Box::pin(self.forget_sink(decode::sink(sku, query)?)).await,
             RouteId::ListWebhooks => {
                 decode::webhooks(query)?;
-                Box::pin(self.webhooks(context)).await
+                Box::pin(self.webhooks()).await
             }
             RouteId::CreateWebhook => {
                 Box::pin(self.create_webhook(context, decode::create_webhook(query, body)?)).await
             }
-            RouteId::GetWebhook => Box::pin(self.webhook(context, decode::webhook(sku, query)?)).await,
+            RouteId::GetWebhook => Box::pin(self.webhook(decode::webhook(sku, query)?)).await,
             RouteId::UpdateWebhook => {
                 Box::pin(self.update_webhook(context, decode::update_webhook(sku, query, body)?)).await
             }
@@ -425,9 +426,7 @@ impl Worker {
             RouteId::RotateWebhook => {
                 Box::pin(self.rotate_webhook(context, decode::rotate_webhook(sku, query, body)?)).await
             }
-            RouteId::ListDeliveries => {
-                Box::pin(self.deliveries(context, decode::deliveries(sku, query)?)).await
-            }
+            RouteId::ListDeliveries => Box::pin(self.deliveries(decode::deliveries(sku, query)?)).await,
             RouteId::RetryDelivery => {
                 Box::pin(self.retry_delivery(context, decode::delivery(sku, pool, query)?)).await
             }
@@ -435,9 +434,9 @@ impl Worker {
                 Box::pin(self.replay_webhook(context, decode::replay_webhook(sku, query, body)?)).await
             }
             RouteId::ArchiveEvents => {
-                Box::pin(self.archive_events(context, decode::archive_events(query, body)?)).await
+                Box::pin(self.archive_events(decode::archive_events(query, body)?)).await
             }
-            RouteId::ReloadGate => Box::pin(self.reload_gate(context, decode::reload_gate(query)?)).await,
+            RouteId::ReloadGate => Box::pin(self.reload_gate(decode::reload_gate(query)?)).await,
             RouteId::PauseItem => {
                 Box::pin(self.set_sale(context, decode::set_item_sale(sku, query, body, true)?)).await
             }
@@ -480,22 +479,20 @@ impl Worker {
                 let command = decode::delete_limit(id, query, head.if_match.value(IF_MATCH)?)?;
                 Box::pin(self.command(context, command, ResponseKind::Nothing)).await
             }
-            RouteId::GetLimit => Box::pin(self.limit(context, decode::limit(id, query)?)).await,
-            RouteId::ListLimits => Box::pin(self.limits(context, decode::limits(query)?)).await,
-            RouteId::GetLimitUsage => {
-                Box::pin(self.limit_usage(context, decode::limit_usage(id, query)?)).await
-            }
+            RouteId::GetLimit => Box::pin(self.limit(decode::limit(id, query)?)).await,
+            RouteId::ListLimits => Box::pin(self.limits(decode::limits(query)?)).await,
+            RouteId::GetLimitUsage => Box::pin(self.limit_usage(decode::limit_usage(id, query)?)).await,
             RouteId::PutCustomer => {
                 let decoded = decode::put_customer(id, query, precondition(head)?, body)?;
-                Box::pin(self.put_customer(context, decoded)).await
+                Box::pin(self.put_customer(decoded)).await
             }
-            RouteId::GetCustomer => Box::pin(self.customer(context, decode::customer(id, query)?)).await,
+            RouteId::GetCustomer => Box::pin(self.customer(decode::customer(id, query)?)).await,
             RouteId::DeleteCustomer => {
                 let decoded = decode::delete_customer(id, query, head.if_match.value(IF_MATCH)?)?;
-                Box::pin(self.delete_customer(context, decoded)).await
+                Box::pin(self.delete_customer(decoded)).await
             }
             RouteId::RewrapCustomers => {
-                Box::pin(self.rewrap_customers(context, decode::rewrap_customers(query)?)).await
+                Box::pin(self.rewrap_customers(decode::rewrap_customers(query)?)).await
             }
             RouteId::HubStock => self.hub_stock(context, hub::stock(sku, unit)?).await,
             RouteId::HubReserve => self.hub_reserve(context, hub::reserve(body)?).await,

@@ -3,14 +3,14 @@
 use super::claims::{Claims, NotANumber};
 use super::key_set::{KeySet, KeySetError};
 use super::{JwtError, MAX_TOKEN_BYTES, NOT_BEFORE_LEEWAY_SECONDS, VerifiedToken, ring_provider};
-use crate::principal::{Principal, Restrictions};
+use crate::principal::Principal;
 use crate::scope::{Scope, ScopeSet};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, Validation};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use stockhold_domain::Label;
+use stockhold_domain::{Label, Restrictions};
 
 /// The settings of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -215,6 +215,7 @@ fn branch(outcome: &Outcome) -> Count {
         Outcome::Replayed(_) => Count::Replay,
         Outcome::Later => Count::Later,
         Outcome::Refused(rejection) => match rejection {
+            Rejection::AccessDenied { .. } => Count::AccessDenied,
             Rejection::IdempotencyMismatch => Count::Mismatch,
             Rejection::InsufficientInventory(_) => Count::Insufficient,
             Rejection::SalePaused(_) => Count::Paused,

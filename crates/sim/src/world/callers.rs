@@ -5,7 +5,7 @@ use crate::checker::{Checked, Condition, SentRequest};
 use crate::counters::Count;
 use crate::flaw::Flaw;
 use crate::step::OpRequest;
-use stockhold_domain::{Command, Envelope, Instant};
+use stockhold_domain::{Access, Command, Envelope, Instant};
 use stockhold_embedded::stepped::TraceEntry;
 use stockhold_model::maker::{PRINCIPAL, label, reserve, reserve_for, set_stock};
 use stockhold_store::{Failure, Query, Request, UsageRequest};
@@ -61,6 +61,11 @@ impl World {
     fn envelope(&mut self, request: &OpRequest) -> Envelope {
         let mut envelope = self.context.envelope(&request.op);
         self.aim(&mut envelope.command, request.aim);
+        if let (Access::Holder { id, .. }, Some(named)) =
+            (&mut envelope.access, envelope.command.reservation())
+        {
+            *id = named;
+        }
         let Some(key) = request.key else { return Envelope { key: None, ..envelope } };
         // Sometimes another principal sends the same request.
         let (principal, key) =

@@ -474,6 +474,7 @@ fn record_key(reader: &mut Reader<'_>) -> Read<RecordKey> {
         4 => RecordKind::WebhookProgress,
         5 => RecordKind::StockMaster,
         6 => RecordKind::Reconciliation,
+        7 => RecordKind::Credentials,
         _ => return Err(reader.bad("kind of a record")),
     };
     Ok(RecordKey { kind, id: reader.label()? })

@@ -329,6 +329,7 @@ pub(super) fn put_record_key(out: &mut Vec<u8>, key: &RecordKey) {
         RecordKind::WebhookProgress => 4,
         RecordKind::StockMaster => 5,
         RecordKind::Reconciliation => 6,
+        RecordKind::Credentials => 7,
     });
     put_text(out, key.id.as_str());
 }

@@ -37,7 +37,7 @@ pub(super) async fn respond(
     body: Incoming,
 ) -> Response<Http2Body> {
     let route = super::super::route::Route { id: method.route, parameters: ["", ""] };
-    if let Err(error) = call.worker.check_scope(route, caller).await {
+    if let Err(error) = call.worker.check_route(route, caller).await {
         return call.problem(&call.refusal(Some(method), error));
     }
     let (sender, pieces) = mpsc::channel(1);

@@ -76,7 +76,8 @@ pub(super) async fn respond(
     ends: signal::Receiver<bool>,
     request: Request<Incoming>,
 ) -> Response<Http2Body> {
-    let head = OwnedHead::new(worker, peer, request.uri().path(), request.headers().clone());
+    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes().to_vec());
+    let head = OwnedHead::new(worker, peer, request.uri().path(), authority, request.headers().clone());
     let request_id = worker.name(&head.borrow());
     let (worker, unsent) = (Rc::clone(worker), unsent.clone());
     let call = Call { worker, unsent, ends, request_id, begun: Instant::now(), head };
@@ -208,12 +209,14 @@ fn trailers(status: &Status) -> HeaderMap {
 /// The head of a call.
 struct OwnedHead {
     path: String,
+    /// `:authority`, which is what `Host` is to HTTP/1.1.
+    authority: Option<Vec<u8>>,
     headers: HeaderMap,
     head: RequestHead<'static>,
 }
 
 impl OwnedHead {
-    fn new(worker: &Worker, peer: Peer, path: &str, headers: HeaderMap) -> Self {
+    fn new(worker: &Worker, peer: Peer, path: &str, authority: Option<Vec<u8>>, headers: HeaderMap) -> Self {
         let head = RequestHead {
             method: "POST",
             is_multiplexed: true,
@@ -221,11 +224,14 @@ impl OwnedHead {
             client: Some(client_address(worker, peer.address, &headers)),
             ..RequestHead::default()
         };
-        Self { path: path.to_owned(), headers, head }
+        Self { path: path.to_owned(), authority, headers, head }
     }
 
     fn borrow(&self) -> RequestHead<'_> {
         let mut head = RequestHead { path: &self.path, ..self.head.clone() };
+        if let Some(authority) = &self.authority {
+            head.header("host", authority);
+        }
         for (name, value) in self.headers.iter().filter(|(name, _)| METADATA.contains(&name.as_str())) {
             head.header(name.as_str(), value.as_bytes());
         }

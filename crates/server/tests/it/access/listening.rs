@@ -82,6 +82,15 @@ fn secrets_that_are_none_are_refused() {
             "https://",
         ),
         (
+            "[[issuers]]\nissuer = \"i\"\naudience = \"a\"\nalgorithms = [\"RS256\"]\njwks_url = \"https://u:too-short-secret@id.example/k\"\n",
+            "must have no user and no password",
+        ),
+        (
+            "[[issuers]]\nissuer = \"i\"\naudience = \"a\"\nalgorithms = [\"RS256\"]\njwks_url = \"ftp://id.example/?key=too-short-secret\"\n",
+            "must begin with https://",
+        ),
+        ("allowed_hosts = [\"https://stock.example\"]\n", "is no name of a host"),
+        (
             "[[issuers]]\nissuer = \"i\"\naudience = \"a\"\nalgorithms = [\"RS256\"]\njwks_file = \"missing.json\"\n",
             "missing.json",
         ),

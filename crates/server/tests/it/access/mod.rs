@@ -1,7 +1,9 @@
 //! Access control over the real server: every route without the right credential, restricted callers, tokens, hold tokens,
 //! addresses behind proxies, browsers, limits that instances share, and the rules for listening.
 
+mod answers;
 mod events;
+mod hosts;
 mod http2;
 mod listening;
 pub(crate) mod redis;
@@ -10,6 +12,7 @@ mod routes;
 mod secrets;
 mod shared_limits;
 mod tokens;
+mod webhooks;
 
 use crate::api::wire::{Answer, Call, Wire};
 use crate::support::Server;

@@ -222,6 +222,11 @@ fn own_reservations_only() {
     }
     let unit = ask(&server, Some(ROOT), Call::get("/v1/inventory/hall/units/a"));
     assert!(unit.text().contains(id(&foreign)), "{unit:?}");
+    for (credential, is_shown) in [(ROOT, true), (&*one, false)] {
+        let refused = ask(&server, Some(credential), Call::delete("/v1/inventory/hall/units/a"));
+        assert_eq!(reason(&refused), (409, "unit_in_use".to_owned()));
+        assert_eq!(refused.text().contains(id(&foreign)), is_shown, "{refused:?}");
+    }
 }
 
 #[test]

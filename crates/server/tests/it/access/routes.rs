@@ -1,10 +1,10 @@
 //! Every route of the route table with every kind of wrong credential.
 
-use super::{ROOT, ask, connect, key, server, with_key};
+use super::{ROOT, ask, connect, key, reason, server, with_key};
 use crate::api::wire::{Answer, Call};
 use crate::support::Server;
 use serde_json::json;
-use stockhold_api::routes::{Body, RequiredScope, RouteId, RouteSpec};
+use stockhold_api::routes::{Body, RequiredScope, Restriction, RouteId, RouteSpec};
 use stockhold_service::{NewApiKey, Scope};
 
 /// Every route and the scope that it needs, once more by hand: a slip in the route table is a difference here.
@@ -208,6 +208,29 @@ fn the_scopes_of_the_routes_are_those_that_were_written_down() {
     written.sort_unstable();
     found.sort_unstable();
     assert_eq!(written, found);
+}
+
+/// A row that says nothing of restrictions refuses restricted callers, with every kind of restriction.
+#[test]
+fn routes_that_concern_everything_refuse_restricted_callers() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = server(&dir, "");
+    let scopes: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+    let restrictions = [
+        ("locations", json!(["hub-1"])),
+        ("channels", json!(["web"])),
+        ("own_reservations_only", json!(true)),
+    ];
+    let mut routes = 0;
+    for (member, value) in restrictions {
+        let key = key(&server, "shop", &json!({ "scopes": scopes, member: value }));
+        for (spec, _) in closed_routes().filter(|(spec, _)| spec.restriction == Restriction::Refused) {
+            let answer = ask(&server, Some(&key), call(spec));
+            assert_eq!(reason(&answer), (403, "forbidden".to_owned()), "{}: {answer:?}", spec.operation);
+            routes += 1;
+        }
+    }
+    assert!(routes >= 3 * 30, "{routes}");
 }
 
 /// Where a body has not been read yet, nobody without a good credential makes the server read it.

@@ -125,11 +125,15 @@ fn serve_json(listener: TcpListener, json: String) {
             let mut stream = stream.unwrap();
             let mut request = [0; 4_096];
             let _ = stream.read(&mut request).unwrap();
-            let length = json.len();
-            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{json}")
-                .unwrap();
+            respond(&mut stream, &json);
         }
     });
+}
+
+/// Answers with JSON. Whoever has gone away gets nothing.
+fn respond(stream: &mut impl Write, json: &str) {
+    let length = json.len();
+    let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{json}");
 }
 
 #[test]
@@ -147,6 +151,78 @@ fn keys_are_fetched_from_their_address() {
         assert!(matches!(answer.status, 200 | 503), "{answer:?}");
         (answer.status == 200).then_some(())
     });
+}
+
+/// The first issuer answers only after the second one was asked.
+#[test]
+fn an_issuer_that_does_not_answer_holds_up_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let signer = Signer::new();
+    let (slow, quick) = (
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+    );
+    let table = |issuer: &str, listener: &TcpListener| {
+        let url = format!("jwks_url = \"http://{}/keys\"", listener.local_addr().unwrap());
+        settings("").replace("jwks_file = \"keys.json\"", &url).replace(ISSUER, issuer)
+    };
+    let settings = table("https://slow.example", &slow) + &table(ISSUER, &quick);
+    let (set, slow_set) = (signer.key_set(), signer.key_set());
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = quick.accept().unwrap();
+        let _ = stream.read(&mut [0; 4_096]).unwrap();
+        asked.send(()).unwrap();
+        respond(&mut stream, &set);
+    });
+    let answered = std::thread::spawn(move || {
+        let (mut stream, _) = slow.accept().unwrap();
+        let _ = stream.read(&mut [0; 4_096]).unwrap();
+        is_asked.recv().unwrap();
+        // The server has given up when the other issuer was asked too late.
+        respond(&mut stream, &slow_set);
+    });
+    let server = server(&dir, &settings);
+    for issuer in ["https://slow.example", ISSUER] {
+        let mut claims = claims();
+        claims["iss"] = json!(issuer);
+        let token = signer.token(&header(), &claims);
+        wait_for("the keys of the issuers", || {
+            let answer = ask(&server, Some(&token), Call::get("/v1/inventory"));
+            assert!(matches!(answer.status, 200 | 503), "{answer:?}");
+            (answer.status == 200).then_some(())
+        });
+    }
+    answered.join().unwrap();
+}
+
+/// A token that was seen before is never turned away for its address.
+#[test]
+fn signatures_are_not_checked_for_an_address_without_an_allowance() {
+    let dir = tempfile::tempdir().unwrap();
+    let signer = Signer::new();
+    std::fs::write(dir.path().join("keys.json"), signer.key_set()).unwrap();
+    let limits =
+        "trusted_proxies = [\"127.0.0.0/8\"]\n[rate_limits]\naddress = { per_second = 1, burst = 3 }\n";
+    let server = server(&dir, &format!("{limits}{}", settings("")));
+    let from = |token: &str| {
+        ask(&server, Some(token), Call::get("/v1/inventory").header("X-Forwarded-For", "203.0.113.7"))
+    };
+    let seen = signer.token(&header(), &claims());
+    assert_eq!(from(&seen).status, 200);
+    let forged = format!("{seen}x");
+    let limited = (0..50).find(|_| from(&forged).status == 429);
+    assert!(limited.is_some(), "the address has no allowance left");
+    assert_eq!(from(&seen).status, 200);
+    let mut other = claims();
+    other["sub"] = json!("another");
+    let unseen = signer.token(&header(), &other);
+    let turned_away = (0..50).find(|_| {
+        let answer = from(&forged);
+        answer.status == 429 && from(&unseen).status == 429
+    });
+    assert!(turned_away.is_some(), "a token that was not seen before waits for the allowance");
+    assert_eq!(ask(&server, Some(&unseen), Call::get("/v1/inventory")).status, 200, "another address");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 45] = [
+const KEYS: [&str; 46] = [
     "listen",
     "admin_listen",
     "grpc_listen",
@@ -39,6 +39,7 @@ const KEYS: [&str; 45] = [
     "root_key",
     "root_key_file",
     "allowed_origins",
+    "allowed_hosts",
     "trusted_proxies",
     "forwarded_header",
     "issuers",

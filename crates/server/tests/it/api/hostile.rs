@@ -38,8 +38,8 @@ fn assert_given_up(server: &Server, wire: &mut Wire, status: u16, reason: &str) 
 #[test]
 fn what_can_not_be_read_gets_a_problem_too() {
     let server = stocked();
-    let reserve = "POST /v1/inventory/tea/reserve HTTP/1.1\r\nHost: h\r\n";
-    let before = ["", "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"];
+    let reserve = "POST /v1/inventory/tea/reserve HTTP/1.1\r\nHost: localhost\r\n";
+    let before = ["", "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"];
     for first in before {
         for bad in [
             "GET / HTTP/9.9\r\n\r\n".to_owned(),
@@ -60,10 +60,10 @@ fn what_can_not_be_read_gets_a_problem_too() {
             assert_eq!(own["errors"][0]["pointer"], "", "{bad:?}");
         }
         for bad in [
-            format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(70_000)),
-            format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(70_000)),
-            format!("GET / HTTP/1.1\r\nHost: h\r\nX: {}", "x".repeat(70_000)),
-            format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(500)),
+            format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(70_000)),
+            format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(70_000)),
+            format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(70_000)),
+            format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "X: y\r\n".repeat(500)),
         ] {
             let mut wire = server.connect();
             wire.send_what_is_taken(format!("{first}{bad}").as_bytes());
@@ -162,7 +162,7 @@ fn bodies_have_so_much_room_together() {
     const CLIENTS: usize = 24;
     let server = stocked();
     let before = server.resident_kib();
-    let head = format!("POST /v1/commands HTTP/1.1\r\nHost: h\r\nContent-Length: {LONG}\r\n\r\n");
+    let head = format!("POST /v1/commands HTTP/1.1\r\nHost: localhost\r\nContent-Length: {LONG}\r\n\r\n");
     let almost = vec![b' '; LONG - 1];
     let answers = std::thread::scope(|scope| {
         let client = |_| {
@@ -295,7 +295,7 @@ fn browsers_sent_by_somebody_else() {
         "POST /v1/sale/pause HTTP/1.1\r\nHost: evil.example:8101\r\nOrigin: http://evil.example:8101\r\n\r\n";
     wire.send(rebound.as_bytes());
     let answer = wire.answer();
-    assert_problem(wire, &answer, 403, "forbidden");
+    assert_problem(wire, &answer, 421, "misdirected_request");
     let preflight =
         wire.ask(&Call::new("OPTIONS", "/v1/inventory/tea/reserve").header("Origin", "http://evil.example"));
     assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (405, None));

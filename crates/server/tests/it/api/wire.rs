@@ -70,7 +70,8 @@ impl Call {
 
     /// Everything up to the body.
     pub(crate) fn head(&self) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/1.1\r\nHost: test\r\n", self.method, self.target).into_bytes();
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nHost: localhost\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {
             head.extend_from_slice(name.as_bytes());
             head.extend_from_slice(b": ");

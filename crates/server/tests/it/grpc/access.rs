@@ -95,3 +95,36 @@ fn a_caller_needs_a_credential_a_scope_and_the_location() {
         assert_eq!(calls.await.code(), Code::ResourceExhausted);
     });
 }
+
+#[test]
+fn replays_and_histories_pass_the_restrictions() {
+    let server = GrpcServer::with(&[("STOCKHOLD_ROOT_KEY", ROOT)]);
+    let scopes = ["reservations:write", "reservations:read"];
+    let north = key(&server, &scopes, &[("locations", json!(["north"]))]);
+    block_on(async {
+        let caller = Caller::new(&server.address);
+        let root = caller.with_key(ROOT);
+        for location in ["north", "south"] {
+            let stock = json!({ "sku": "tea", "location": location, "total_units": 9 });
+            root.call("SetStock", stock).await.unwrap();
+        }
+        let lines = |locations: &[&str]| {
+            let line = |location: &&str| json!({ "sku": "tea", "location": location });
+            locations.iter().map(line).collect::<Value>()
+        };
+        let north = caller.with_key(&north);
+        let keyed = north.with("idempotency-key", "k-1");
+        let reserve = json!({ "owner_id": "o", "lines": lines(&["north"]), "hold_token": true });
+        let hold = keyed.call("Reserve", reserve.clone()).await.unwrap();
+        let amend = |locations: &[&str]| json!({ "reservation_id": hold["reservation_id"], "lines": lines(locations) });
+        root.call("Amend", amend(&["north", "south"])).await.unwrap();
+        let refused = keyed.call("Reserve", reserve).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied);
+        let shown = problem(&keyed, &refused);
+        assert_eq!((&shown["replayed"], &shown["missing"]["location"]), (&json!(true), &json!("south")));
+        root.call("Amend", amend(&["north"])).await.unwrap();
+        let events = json!({ "reservation_id": hold["reservation_id"] });
+        let history = north.call("GetReservationEvents", events).await.unwrap().to_string();
+        assert!(history.contains("reservation.created") && !history.contains("south"), "{history}");
+    });
+}

@@ -57,7 +57,7 @@ fn a_listener_serves_its_profile_at_the_root_and_nothing_else() {
     refused(&hub.ask_elsewhere(&Call::get("/reserve")), 405, "METHOD_NOT_ALLOWED");
     // What is no request gets an answer in the profile's shape too.
     let mut wire = server.hub();
-    wire.send(b"POST /reserve HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: gzip\r\n\r\n");
+    wire.send(b"POST /reserve HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n");
     refused(&wire.answer(), 400, "INVALID_REQUEST");
     assert_eq!(held_and_sold(api, "default", "tea"), (2, 0));
 }
@@ -101,6 +101,18 @@ fn a_principal_without_the_scope_is_refused() {
     let hub = &mut server.hub();
     assert_eq!(data(&hub.ask_elsewhere(&Call::get("/stock/hub-1/milk")))["available"], 9);
     refused(&hub.ask_elsewhere(&hub_reserve("hub-1", "milk", 1, "o", "u")), 403, "FORBIDDEN");
+}
+
+/// Its clients send no credential, whatever those of the API do.
+#[test]
+fn a_listener_with_a_principal_has_no_other_name() {
+    let settings = format!("root_key = \"a-root-key-of-forty-characters-in-a-test\"\n{PRINCIPALS}");
+    let server = ProfileServer::configured(&settings);
+    for (host, status) in [("127.0.0.1", 404), ("localhost:8111", 404), ("evil.example", 421)] {
+        let hub = &mut server.hub();
+        hub.send(format!("GET /stock/hub-1/milk HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        assert_eq!(hub.answer().status, status, "{host}");
+    }
 }
 
 #[test]

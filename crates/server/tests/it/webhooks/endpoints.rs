@@ -107,11 +107,13 @@ fn a_repeated_request_creates_one_endpoint() {
         create(&server, &json!({ "url": "https://shop.example/other" }));
     }
     let again = call(&server, "POST", "/v1/webhooks", &request);
-    assert_eq!(answer(&again, 201), first);
+    let mut shown_again = first.clone();
+    assert!(shown_again.as_object_mut().unwrap().remove("secret").is_some());
+    assert_eq!(answer(&again, 201), shown_again, "a secret is shown once");
     assert_eq!(again.headers["idempotent-replayed"], "true");
     // Also when there are as many endpoints as there may be.
     create(&server, &json!({ "url": "https://shop.example/other" }));
-    assert_eq!(answer(&call(&server, "POST", "/v1/webhooks", &request), 201), first);
+    assert_eq!(answer(&call(&server, "POST", "/v1/webhooks", &request), 201), shown_again);
     let other =
         json!({ "url": "https://shop.example/hook", "types": ["limit.deleted"], "idempotency_key": "k" });
     let refused = answer(&call(&server, "POST", "/v1/webhooks", &other), 422);
@@ -120,6 +122,28 @@ fn a_repeated_request_creates_one_endpoint() {
     call(&server, "DELETE", &path, &Value::Null);
     let gone = answer(&call(&server, "POST", "/v1/webhooks", &request), 404);
     assert_eq!(gone["reason"], "unknown_webhook", "it was created once, and deleted");
+}
+
+#[test]
+fn a_repeated_rotation_makes_one_secret_and_shows_it_once() {
+    let server = Server::start();
+    let request = json!({ "url": "https://shop.example/hook", "idempotency_key": "made" });
+    let made = answer(&call(&server, "POST", "/v1/webhooks", &request), 201);
+    let path = format!("/v1/webhooks/{}", made["webhook_id"].as_str().unwrap());
+    let rotate = |body: &Value| call(&server, "POST", &format!("{path}/rotate"), body);
+    let keyed = json!({ "overlap_seconds": 60, "idempotency_key": "rotated" });
+    let first = answer(&rotate(&keyed), 200);
+    assert_ne!(first["secret"], made["secret"]);
+    let again = rotate(&keyed);
+    assert_eq!(answer(&again, 200), json!({}));
+    assert_eq!(again.headers["idempotent-replayed"], "true");
+    let other = json!({ "overlap_seconds": 61, "idempotency_key": "rotated" });
+    assert_eq!(answer(&rotate(&other), 422)["reason"], "idempotency_mismatch");
+    // Nor does the repeated creation show the secret of a rotation.
+    assert_eq!(answer(&call(&server, "POST", "/v1/webhooks", &request), 201).get("secret"), None);
+    let events = answer(&call(&server, "GET", "/v1/events?limit=100", &Value::Null), 200);
+    let rotations = events["data"].as_array().unwrap().iter();
+    assert_eq!(rotations.filter(|event| event["type"] == "endpoint.secret_rotated").count(), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::engine::reply_batch::PendingReply;
 use std::sync::Mutex;
 use stockhold_domain::Command;
 use stockhold_domain::{
-    AddUnits, Attributes, Basket, BestAvailable, EventId, Fingerprint, Fulfilment, GeneratedIds,
+    Access, AddUnits, Attributes, Basket, BestAvailable, EventId, Fingerprint, Fulfilment, GeneratedIds,
     IdempotencyKey, Instant, KeyHash, Label, NewUnit, Origin, RequestId, RequestedLine, ReservationId,
     Reserve, ReserveTerms, UnitSelection,
 };
@@ -54,6 +54,7 @@ fn reserve(basket: Basket) -> Command {
 fn asking(number: u64, command: Command, key: Option<u128>, unit_items: &[ItemKey]) -> Submission {
     let now = Instant::from_micros(0);
     let envelope = stockhold_domain::Envelope {
+        access: Access::Unrestricted,
         command,
         key: key.map(|key| IdempotencyKey { hash: KeyHash(key), fingerprint: Fingerprint(0) }),
         fresh: GeneratedIds {

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
     use stockhold_domain::{
-        EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
+        Access, EventId, GeneratedIds, Instant, ItemKey, Label, Origin, RequestId, ReservationId,
     };
     use stockhold_store::{Inbox, ReplyTo};
 
@@ -210,6 +210,7 @@ mod tests {
     fn confirm(number: u128) -> Envelope {
         let now = Instant::from_micros(0);
         Envelope {
+            access: Access::Unrestricted,
             command: stockhold_conformance::maker::confirm(ReservationId::from_u128(number)),
             key: None,
             fresh: GeneratedIds {

@@ -5,7 +5,7 @@ use super::find::{OverdueName, PagePosition};
 use crate::engine::meters;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use stockhold_domain::{Command, Envelope, GeneratedIds, Instant, Label, Origin, RequestId};
+use stockhold_domain::{Access, Command, Envelope, GeneratedIds, Instant, Label, Origin, RequestId};
 use stockhold_store::ids::IdSource;
 use tokio::time::Instant as Moment;
 
@@ -47,6 +47,7 @@ impl Sweeper {
     pub(crate) fn command(&mut self) -> Envelope {
         let fresh: GeneratedIds = self.ids.generate(Instant::from_micros(0), 0);
         Envelope {
+            access: Access::Unrestricted,
             command: Command::Sweep,
             key: None,
             fresh,
