@@ -136,6 +136,7 @@ async fn write(
     });
     let request_id = RequestId::Made(EventId::new(now, ids.random()).as_u128());
     let envelope = Envelope {
+        access: stockhold_domain::Access::Unrestricted,
         command,
         key: None,
         fresh: ids.generate(now, 0),
