@@ -272,12 +272,13 @@ pub enum Content {
 }
 
 /// Reasons that any route can answer with.
-const ANY_ROUTE: [Reason; 7] = [
+const ANY_ROUTE: [Reason; 8] = [
     Reason::InvalidRequest,
     Reason::RequestTimeout,
     Reason::TooLarge,
     Reason::HeadersTooLarge,
     Reason::UnsupportedMediaType,
+    Reason::RateLimited,
     Reason::Internal,
     Reason::Overloaded,
 ];
@@ -291,7 +292,7 @@ impl RouteSpec {
     fn may_answer(&self, reason: Reason) -> bool {
         let follows = match reason {
             Reason::Forbidden => self.method != Method::Get || self.scope != RequiredScope::Open,
-            Reason::Unauthenticated | Reason::RateLimited => self.scope != RequiredScope::Open,
+            Reason::Unauthenticated => self.scope != RequiredScope::Open,
             Reason::IdempotencyMismatch => self.idempotency_key,
             Reason::PreconditionFailed => {
                 matches!(self.preconditions, Preconditions::IfMatch | Preconditions::IfMatchOrAbsent)
