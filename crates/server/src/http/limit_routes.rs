@@ -29,6 +29,7 @@ impl Worker {
     /// `GET /v1/limits`
     pub(super) async fn limits(&self, context: RequestContext<'_>, page: LimitPage) -> HandlerResult {
         check_unrestricted(context)?;
+        self.take_page_tokens(context, page.limit).await?;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let (mut shown, mut after) = (0, page.after);
@@ -67,6 +68,7 @@ impl Worker {
     ) -> HandlerResult {
         check_unrestricted(context)?;
         let wanted = request.limit;
+        self.take_page_tokens(context, wanted).await?;
         // One more shows whether there is another page.
         request.limit = wanted + 1;
         let (limit, counters) = match self.find(Query::LimitUsage(request.clone())).await? {

@@ -1,6 +1,8 @@
 //! What a restricted caller may see and change: its locations, its sales channels, its own reservations. A caller without
 //! restrictions costs nothing here.
 
+use super::admission::Examined;
+use super::admission::bounds::CREATOR_WEIGHT;
 use super::request_error::RequestError;
 use super::worker::{RequestContext, Worker};
 use lru::LruCache;
@@ -104,7 +106,7 @@ impl Worker {
             return Err(RequestError::wrong_answer());
         };
         let Some(hold) = hold else { return Ok(()) };
-        if !self.is_own(principal, &hold).await? {
+        if !self.is_own(principal, &hold, &Examined::default()).await? {
             return Err(Problem::from(Rejection::UnknownReservation(id)).into());
         }
         match outside(&principal.restrictions, &hold) {
@@ -142,8 +144,9 @@ impl Worker {
         &self,
         principal: &Principal,
         hold: &Hold,
+        examined: &Examined,
     ) -> Result<bool, RequestError> {
-        Ok(outside(&principal.restrictions, hold).is_none() && self.is_own(principal, hold).await?)
+        Ok(outside(&principal.restrictions, hold).is_none() && self.is_own(principal, hold, examined).await?)
     }
 
     /// Whether the caller may see an event.
@@ -151,12 +154,18 @@ impl Worker {
         &self,
         principal: &Principal,
         row: &EventRow,
+        examined: &Examined,
     ) -> Result<bool, RequestError> {
         let restrictions = &principal.restrictions;
         match &row.event.transition {
             Transition::Record { .. } => Ok(restrictions.is_none() && principal.may(AccessScope::KeysAdmin)),
             _ if restrictions.is_none() => Ok(true),
-            Transition::Hold { hold, .. } => self.sees_reservation(principal, hold).await,
+            Transition::Hold { hold, .. } => {
+                if let Some(creator) = creator_of_event(row).filter(|_| restrictions.own_reservations_only) {
+                    self.creators.0.borrow_mut().put(hold.id, Some(creator.clone()));
+                }
+                self.sees_reservation(principal, hold, examined).await
+            }
             Transition::Stock { item, .. } => Ok(restrictions.allows_item(&item.key)),
             Transition::Limit { .. } => Ok(false),
             Transition::Sale { scope, .. } => Ok(refusal_for_sale(restrictions, scope).is_none()),
@@ -168,13 +177,14 @@ impl Worker {
         &self,
         principal: &Principal,
         holds: Vec<Hold>,
+        examined: &Examined,
     ) -> Result<Vec<Hold>, RequestError> {
         if principal.restrictions.is_none() {
             return Ok(holds);
         }
         let mut seen = Vec::with_capacity(holds.len());
         for hold in holds {
-            if self.sees_reservation(principal, &hold).await? {
+            if self.sees_reservation(principal, &hold, examined).await? {
                 seen.push(hold);
             }
         }
@@ -186,10 +196,11 @@ impl Worker {
         &self,
         context: RequestContext<'_>,
         rows: Vec<EventRow>,
+        examined: &Examined,
     ) -> Result<Vec<EventRow>, RequestError> {
         let mut seen = Vec::with_capacity(rows.len());
         for row in rows {
-            if self.sees_event(&context.caller.principal, &row).await? {
+            if self.sees_event(&context.caller.principal, &row, examined).await? {
                 seen.push(row);
             }
         }
@@ -236,7 +247,12 @@ impl Worker {
     }
 
     /// Whether a reservation is one that the caller created, if it may only see those.
-    async fn is_own(&self, principal: &Principal, hold: &Hold) -> Result<bool, RequestError> {
+    async fn is_own(
+        &self,
+        principal: &Principal,
+        hold: &Hold,
+        examined: &Examined,
+    ) -> Result<bool, RequestError> {
         if !principal.restrictions.own_reservations_only {
             return Ok(true);
         }
@@ -244,6 +260,7 @@ impl Worker {
         let creator = match known {
             Some(creator) => creator,
             None => {
+                examined.add(CREATOR_WEIGHT);
                 let creator = self.creator(hold.id).await?;
                 self.creators.0.borrow_mut().put(hold.id, creator.clone());
                 creator
@@ -264,13 +281,25 @@ impl Worker {
         else {
             return Ok(None);
         };
-        // What was made of another reservation belongs to the creator of that one.
-        let details = hold.details();
-        match details.split_from.or(details.replaces) {
+        match made_of(hold) {
             Some(other) => Box::pin(self.creator(other)).await,
             None => Ok(Some(first.event.origin.actor)),
         }
     }
+}
+
+/// The reservation that another was made of. That one belongs to the creator of this one.
+fn made_of(hold: &Hold) -> Option<ReservationId> {
+    let details = hold.details();
+    details.split_from.or(details.replaces)
+}
+
+/// Who created a reservation, if its event says it.
+fn creator_of_event(row: &EventRow) -> Option<&Label> {
+    let Transition::Hold { change: HoldChange::Created, hold, .. } = &row.event.transition else {
+        return None;
+    };
+    made_of(hold).is_none().then_some(&row.event.origin.actor)
 }
 
 /// Refuses an item at a location that the caller may not see, whether the item exists or not.

@@ -1,8 +1,9 @@
 //! A connection as hyper sees it. It suppresses hyper's own answer to a request that it can't read, which has no body,
 //! because all errors are answered with a problem. And it closes the connection of a client that does not read.
 
-use super::limits::{SEND_STALL_TIMEOUT, send_timeout};
-use super::memory_budget::BudgetGuard;
+use super::admission::bounds::{SEND_STALL_TIMEOUT, send_timeout};
+use super::admission::connections::Connection;
+use super::admission::memory::BudgetGuard;
 use super::transport::Transport;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -18,8 +19,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const KEEP: usize = 64 * 1024;
 
 /// The state that the request side and the socket side of a connection share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ConnectionState {
+    connection: Rc<Connection>,
     /// Requests that hyper has read.
     pub(super) begun: Cell<u64>,
     /// Requests that are answered.
@@ -35,6 +37,38 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
+    pub(super) fn new(connection: Rc<Connection>) -> Self {
+        Self {
+            connection,
+            begun: Cell::new(0),
+            made: Cell::new(0),
+            streams: Cell::new(false),
+            budget: RefCell::new(None),
+            written: Cell::new(0),
+            refused: Cell::new(false),
+        }
+    }
+
+    /// A request begins. Returns `false` when the connection has to close instead.
+    pub(super) fn begin(&self) -> bool {
+        let may = self.connection.begin();
+        self.begun.set(self.begun.get() + u64::from(may));
+        may
+    }
+
+    /// A further piece of the latest answer is going to be written.
+    pub(super) fn continues(&self) {
+        self.written.set(self.made.get().saturating_sub(1));
+    }
+
+    /// All that was written is sent.
+    fn sent(&self) {
+        self.budget.take();
+        if self.begun.get() > 0 && self.begun.get() == self.made.get() && !self.streams.get() {
+            self.connection.rest(std::time::Instant::now());
+        }
+    }
+
     /// Whether hyper tried to write an answer of its own, which was suppressed.
     pub(super) fn was_refused(&self) -> bool {
         self.refused.get()
@@ -181,8 +215,11 @@ impl<S: Transport> AsyncWrite for Socket<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let had_output = !self.out.is_empty();
         ready!(self.poll_send(context))?;
-        self.state.budget.take();
+        if had_output {
+            self.state.sent();
+        }
         if self.state.streams.get() {
             self.look_for_the_end(context)?;
         }

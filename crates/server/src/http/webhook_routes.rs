@@ -174,6 +174,7 @@ impl Worker {
         (id, query): (Label, DeliveriesQuery),
     ) -> HandlerResult {
         check_unrestricted(context)?;
+        self.take_page_tokens(context, query.limit).await?;
         let (record, _) = self.stored_webhook(&id).await?;
         let page = DeliveryPage { status: query.status, before: query.before, limit: query.limit };
         let found = self.relay.webhook_deliveries(id.as_str(), &record, page).await;
