@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 45] = [
+const KEYS: [&str; 46] = [
     "listen",
     "admin_listen",
     "grpc_listen",
+    "grpc_reflection",
     "max_connection_age",
     "hub_listen",
     "storefront_listen",
