@@ -99,7 +99,7 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
         tracing::debug!(%error, "a connection ended early");
         let problem = if error.is_parse_too_large() {
             Problem::head_too_large(MAX_HEAD_BYTES)
-        } else if error.is_timeout() && !parts.read_buf.is_empty() {
+        } else if state.is_late() || error.is_timeout() && !parts.read_buf.is_empty() {
             Problem::late()
         } else if state.was_refused() {
             Problem::unreadable(&format!("is no HTTP request: {error}"))

@@ -2,9 +2,11 @@
 
 use crate::api::wire::{Call, Wire};
 use crate::support::{free_port, stockhold, wait_for};
+use crate::tls_support::TlsServer;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Open files of the server, and the connections that are left of them.
 const FILES: usize = 256;
@@ -71,6 +73,29 @@ fn idle_connections_do_not_silence_the_admin_listener() {
     for _ in 0..2 * ADMIN_CONNECTIONS {
         idle.push(Wire::connect(server.at(1)));
         assert_eq!(used.ask_elsewhere(&Call::get("/livez")).status, 200);
+    }
+}
+
+/// Over TLS, where another part of the server reads, and also behind a request that was answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_has_begun_has_to_end() {
+    let tls = TlsServer::start();
+    let config = tls.client_config(rustls::ALL_VERSIONS, None, &["http/1.1"]);
+    let mut late = Vec::new();
+    for before in ["", "GET / HTTP/1.1\r\nHost: h\r\n\r\n"] {
+        let mut stream = tls.handshake(&config).await.unwrap();
+        stream.write_all(before.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        while !before.is_empty() && !read.ends_with(b"\n") {
+            stream.read_buf(&mut read).await.unwrap();
+        }
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
+        late.push(stream);
+    }
+    for mut stream in late {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("408 Request Timeout") && answer.contains("request_timeout"), "{answer}");
     }
 }
 
