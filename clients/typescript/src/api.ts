@@ -339,7 +339,7 @@ export interface paths {
         };
         /**
          * List reservations
-         * @description The newest first. A reservation is listed when all filters match. A `sku` without a `location` matches every location. With `order_id` the reservation that was confirmed last comes first; an order may have several. A page may have fewer reservations than `limit`, even none, and still have a `next_cursor`: a request examines a bounded number of reservations. `order_id`, `owner_id` and `sku` are found by an index. A customer alone is not.
+         * @description The newest first. A reservation is listed when all filters match. A `sku` without a `location` matches every location. With `order_id` the reservation that was confirmed last comes first; an order may have several. A page may have fewer reservations than `limit`, even none, and still have a `next_cursor`: a request examines at most 4,096 reservations. `order_id`, `owner_id` and `sku` are found by an index. A customer alone is found by one in the embedded store, and not in a database.
          *
          *     Scope: `reservations:read`.
          */
@@ -689,7 +689,7 @@ export interface paths {
         };
         /**
          * List orders
-         * @description What reservations became by a checkout, the newest reservation first. A page may have fewer orders than `limit`, even none, and still have a `next_cursor`: a request examines a bounded number of reservations.
+         * @description What reservations became by a checkout, the newest reservation first. A page may have fewer orders than `limit`, even none, and still have a `next_cursor`: a request examines at most 4,096 reservations.
          *
          *     Scope: `reservations:read`.
          */
@@ -9527,6 +9527,10 @@ export interface components {
         Replayed: "true";
         /** @description Proxies must not store the response. */
         NoStore: "no-store";
+        /** @description Proxies must not store the response, and must pass it on as it is. */
+        Unchanged: "no-store, no-transform";
+        /** @description Tells nginx to pass each event on at once. */
+        Unbuffered: "no";
         /** @description The response depends on the `Accept-Encoding` of the request. */
         Vary: "accept-encoding";
         /** @description `gzip` if the response is compressed, for a request whose `Accept-Encoding` takes it. */
@@ -12377,6 +12381,8 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -12812,7 +12818,8 @@ export interface operations {
                     "X-Request-Id": components["headers"]["RequestId"];
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
-                    "Cache-Control": components["headers"]["NoStore"];
+                    "Cache-Control": components["headers"]["Unchanged"];
+                    "X-Accel-Buffering": components["headers"]["Unbuffered"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -15402,6 +15409,8 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     Vary: components["headers"]["Vary"];
                     "Content-Encoding": components["headers"]["ContentEncoding"];
                     [name: string]: unknown;
@@ -15449,6 +15458,8 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     Vary: components["headers"]["Vary"];
                     "Content-Encoding": components["headers"]["ContentEncoding"];
                     [name: string]: unknown;
@@ -15494,6 +15505,8 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -15535,6 +15548,8 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
                     [name: string]: unknown;
                 };
                 content: {

@@ -134,6 +134,11 @@ impl CheckoutRunner {
         }
     }
 
+    /// Whether a provider of this name is configured.
+    pub fn has_provider(&self, name: &str) -> bool {
+        self.providers.contains_key(name)
+    }
+
     /// Checks the signature of a webhook. Returns the reservation that it is about, if it names one. `None` if there is no such provider.
     pub fn read_webhook(
         &self,

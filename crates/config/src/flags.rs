@@ -38,6 +38,9 @@ pub struct Flags {
     /// Address of a listener that serves gRPC alone, without TLS unless the API has it [default: none]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     grpc_listen: Option<SocketAddr>,
+    /// Whether gRPC answers reflection, by which tools learn its services: true or false [default: true]
+    #[arg(long, value_name = "BOOL")]
+    grpc_reflection: Option<bool>,
     /// Age at which a client of HTTP/2 or gRPC is asked to connect again, like 90s, 10m or 1h. Each connection gets up to half as long
     /// again [default: 10m]
     #[arg(long, value_name = "TIME")]
@@ -155,6 +158,7 @@ impl Flags {
         named("listen", listen.is_some());
         named("admin_listen", admin_listen.is_some());
         named("grpc_listen", self.grpc_listen.is_some());
+        named("grpc_reflection", self.grpc_reflection.is_some());
         named("max_connection_age", self.max_connection_age.is_some());
         named("hub_listen", self.hub_listen.is_some());
         named("storefront_listen", self.storefront_listen.is_some());
@@ -181,6 +185,7 @@ impl Flags {
         override_with(&mut config.listen, *listen);
         override_with(&mut config.admin_listen, *admin_listen);
         override_with(&mut config.grpc_listen, self.grpc_listen.map(Some));
+        override_with(&mut config.grpc_reflection, self.grpc_reflection);
         override_with(&mut config.max_connection_age, self.max_connection_age);
         override_with(&mut config.hub_listen, self.hub_listen.map(Some));
         override_with(&mut config.storefront_listen, self.storefront_listen.map(Some));

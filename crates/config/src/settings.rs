@@ -35,6 +35,7 @@ pub(crate) const KEYS: [&str; 46] = [
     "listen",
     "admin_listen",
     "grpc_listen",
+    "grpc_reflection",
     "max_connection_age",
     "hub_listen",
     "storefront_listen",
@@ -112,6 +113,8 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// Address of the listener that serves gRPC alone.
     pub grpc_listen: Option<SocketAddr>,
+    /// Whether gRPC answers reflection.
+    pub grpc_reflection: bool,
     /// After this time a client of HTTP/2 is asked to connect again.
     pub max_connection_age: ConnectionAge,
     /// Address of the listener that serves the hub's profile alone.
@@ -224,6 +227,7 @@ impl Default for Config {
             listen: ([127, 0, 0, 1], 8101).into(),
             admin_listen: ([127, 0, 0, 1], 8102).into(),
             grpc_listen: None,
+            grpc_reflection: true,
             max_connection_age: ConnectionAge::default(),
             hub_listen: None,
             storefront_listen: None,

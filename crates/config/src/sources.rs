@@ -48,6 +48,7 @@ pub(crate) fn set(config: &mut Config, key: &str, value: &Value, from_file: bool
         "listen" => config.listen = address(&value.text()?)?,
         "admin_listen" => config.admin_listen = address(&value.text()?)?,
         "grpc_listen" => config.grpc_listen = Some(address(&value.text()?)?),
+        "grpc_reflection" => config.grpc_reflection = value.flag()?,
         "max_connection_age" => config.max_connection_age = value.text()?.parse()?,
         "hub_listen" => config.hub_listen = Some(address(&value.text()?)?),
         "storefront_listen" => config.storefront_listen = Some(address(&value.text()?)?),

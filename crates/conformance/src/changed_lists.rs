@@ -46,6 +46,10 @@ fn by_customer(owner: &Label, customer: &Label) -> ReservationFilter {
     ReservationFilter { customer_id: Some(customer.clone()), ..by_owner(owner) }
 }
 
+fn of_customer(customer: &Label) -> ReservationFilter {
+    ReservationFilter { customer_id: Some(customer.clone()), limit: 50, ..ReservationFilter::default() }
+}
+
 fn with_status(status: Status, filter: ReservationFilter) -> ReservationFilter {
     ReservationFilter { status: Some(status), ..filter }
 }
@@ -170,6 +174,8 @@ fn transferred(world: &mut dyn World) -> Checked {
             ("the customer of guest", by_customer(&guest, &one), &[kept]),
             ("the new customer", by_customer(&ann, &two), &[hold]),
             ("the old customer of ann", by_customer(&ann, &one), &[]),
+            ("all of the new customer", of_customer(&two), &[hold]),
+            ("all of the old customer", of_customer(&one), &[kept]),
             ("active of ann", with_status(Status::Active, by_owner(&ann)), &[hold]),
             ("the item", by_item(&item), &[hold, kept]),
         ],
@@ -182,6 +188,7 @@ fn transferred(world: &mut dyn World) -> Checked {
             ("ann", by_owner(&ann), &[]),
             ("bob", with_status(Status::Confirmed, by_owner(&bob)), &[hold]),
             ("no customer", by_customer(&bob, &two), &[]),
+            ("all of no customer", of_customer(&two), &[]),
         ],
     )
 }

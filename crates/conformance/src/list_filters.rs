@@ -4,7 +4,7 @@ use super::case_context::{CaseContext, Checked, SECOND, after};
 use super::lists::{all, check, page};
 use super::{Case, World, case};
 use stockhold_domain::{
-    Command, Confirm, Hold, IfExpired, Instant, ItemKey, Label, OptionalTerms, Outcome, ReservationId,
+    Command, Confirm, Hold, IfExpired, Instant, ItemKey, Label, OptionalTerms, Outcome, Reply, ReservationId,
     Reserve, ReserveTerms, Status,
 };
 use stockhold_model::maker::{self, confirm, release, reserve_of, return_of};
@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     case("an order is found among many others, and after a restart", orders_are_found_among_others),
     case("a reservation that one batch creates and confirms is found by its order", orders_of_one_batch),
     case("reservations are listed by their customer", customers),
+    case("a list for a creator lacks nothing that the actor created", creators),
     case("bounds of the creation time include the first and exclude the last", times),
     case("all filters of a list apply together", filters_combine),
 ];
@@ -127,6 +128,52 @@ fn orders_of_one_batch(world: &mut dyn World) -> Checked {
     ensure_eq!(ids(&all(case.world, of_order(&order))?), [first, second], "the order");
     case.world.restart();
     ensure_eq!(ids(&all(case.world, of_order(&order))?), [first, second], "the order after a restart");
+    Ok(())
+}
+
+/// What others created may be in the list too.
+fn creators(world: &mut dyn World) -> Checked {
+    let case = &mut CaseContext::new(world);
+    let item = case.create_item("a", 100)?;
+    let owner = case.maker.location("cart");
+    let actors = ["key:ann", "key:bob"].map(|name| case.maker.location(name));
+    let run = |case: &mut CaseContext<'_>, actor: &Label, command: Command| {
+        let mut envelope = case.maker.wrap(command);
+        envelope.origin.actor = actor.clone();
+        match case.submit_one(envelope)? {
+            Outcome::Done(Reply::Reservation(hold)) => Ok(hold.id),
+            other => Err(format!("no reservation but {other:?}")),
+        }
+    };
+    let mut made = [Vec::new(), Vec::new()];
+    for n in 0..40 {
+        let of = usize::from(n % 8 == 0);
+        let command = reserve_of(&[(&item, 2)]);
+        let terms = ReserveTerms::new(owner.clone(), OptionalTerms::default());
+        made[of].push(run(case, &actors[of], Command::Reserve(Reserve { terms, ..command }))?);
+    }
+    // A part belongs to the creator of the whole, whoever split it.
+    let whole = made[1][0];
+    made[1].push(run(case, &actors[0], maker::split(whole, &[(&item, 1)]))?);
+    for restarted in [false, true] {
+        if restarted {
+            case.world.restart();
+        }
+        for (actor, expected) in actors.iter().zip(&made) {
+            for limit in [7, 50] {
+                let filter = ReservationFilter {
+                    created_by: Some(actor.clone()),
+                    limit,
+                    ..ReservationFilter::default()
+                };
+                let listed = ids(&all(case.world, filter)?);
+                ensure!(
+                    expected.iter().all(|id| listed.contains(id)),
+                    "reservations of {actor:?}: {listed:?}"
+                );
+            }
+        }
+    }
     Ok(())
 }
 

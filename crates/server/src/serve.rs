@@ -116,7 +116,7 @@ async fn start_and_run(
     let begun = Instant::now();
     let (clock, progress) = (Arc::clone(&options.clock), options.start_progress.clone());
     let (rules, key_retention) = (Arc::new(options.rules.clone()), options.key_retention);
-    let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone())
+    let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone(), Arc::clone(&access))
         .map_err(|error| failed(format!("starting the admin listener: {error}")))?;
     let (mut signals, mut reload) =
         signals().map_err(|error| failed(format!("listening for signals: {error}")))?;
@@ -168,6 +168,7 @@ async fn start_and_run(
             access: Arc::clone(&access),
             rules,
             max_connection_age: config.max_connection_age.duration(),
+            grpc_reflection: config.grpc_reflection,
         },
         tls,
     )

@@ -105,6 +105,13 @@ impl TrustedProxies {
         self.networks.iter().any(|network| network.contains(&address))
     }
 
+    /// The network that bounds by address count for. `None` for an address that many callers share: this machine, or one of these
+    /// proxies.
+    pub fn counted_network(&self, address: IpAddr) -> Option<IpAddr> {
+        let address = canonical(address);
+        (!address.is_loopback() && !self.trusts(address)).then(|| rate_key(address))
+    }
+
     /// The caller's address: of the connection's peer, and of what the forwarding header says if the peer is trusted. `values`
     /// are the values of all headers of that name, in their order. An element that is no address ends the search, because
     /// nothing to its left can be believed: the proxy that wrote it is then the caller.

@@ -38,8 +38,9 @@ pub use event_row::EventRow;
 pub use gate_status::{GateCounter, GateItem, GateSelection, GateStatus, ReloadSummary};
 pub use job::{Answer, Failure, Inbox, Job, ReplyTo, Request};
 pub use query::{
-    Cursor, ItemPageRequest, LimitUsage, MAX_UNITS_SCANNED, Pauses, Query, QueryResult, ReservationFilter,
-    ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState, UsageRequest, subject_of,
+    Cursor, ItemPageRequest, LimitUsage, MAX_UNITS_SCANNED, Pauses, Query, QueryResult,
+    RESERVATIONS_EXAMINED, ReservationFilter, ReservationPage, SeatMap, UnitFilter, UnitPage, UnitState,
+    UsageRequest, subject_of,
 };
 pub use start_progress::{StartProgress, StartStatus, StartStep};
 pub use store::Store;

@@ -266,12 +266,15 @@ pub struct ReservationFilter {
     /// Only reservations that were confirmed for this order. An order may have several. A store finds them without
     /// reading others, and lists the one that was confirmed last first.
     pub order_id: Option<Label>,
-    /// Only reservations that were made for this customer, or that the customer pays. No store has an index for it.
+    /// Only reservations that were made for this customer, or that the customer pays. The embedded store has an index for it.
     pub customer_id: Option<Label>,
     /// Only reservations that were created at this instant or later.
     pub created_after: Option<Instant>,
     /// Only reservations that were created before this instant.
     pub created_before: Option<Instant>,
+    /// Only reservations that this actor may have created matter. A store may list others too: the caller has to look at who created
+    /// each. The embedded store has an index for it.
+    pub created_by: Option<Label>,
     /// The end of the page before.
     pub after: Option<Cursor>,
     /// Maximum number of reservations, at least 1.
@@ -279,7 +282,7 @@ pub struct ReservationFilter {
 }
 
 impl ReservationFilter {
-    /// Whether a reservation fulfils the conditions of this filter. Does not check `after`.
+    /// Whether a reservation fulfils the conditions of this filter. Does not check `after` and `created_by`.
     pub fn matches(&self, hold: &Hold) -> bool {
         let line = |key: &ItemKey| {
             self.sku.as_ref().is_none_or(|sku| sku.as_str() == key.sku())
@@ -302,6 +305,9 @@ impl ReservationFilter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub u128);
 
+/// Most reservations that a store examines for a page with few of them. The page ends early then, and has a cursor.
+pub const RESERVATIONS_EXAMINED: usize = 1_024;
+
 /// A page of reservations.
 #[derive(Clone, Debug, Default)]
 pub struct ReservationPage {
@@ -309,6 +315,8 @@ pub struct ReservationPage {
     pub holds: Vec<Hold>,
     /// The `after` of the next page. `None` on the last page.
     pub next: Option<Cursor>,
+    /// How many reservations were examined for it.
+    pub examined: usize,
 }
 
 /// Pauses of the whole sale and of locations.

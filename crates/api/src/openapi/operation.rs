@@ -72,10 +72,8 @@ impl Operation {
         }
         let mut responses = Map::new();
         for one in route.responses {
-            responses.insert(
-                one.status.to_string(),
-                response(route, one, &self.response_examples, self.links.as_ref()),
-            );
+            responses
+                .insert(one.status.to_string(), response(one, &self.response_examples, self.links.as_ref()));
         }
         responses.extend(refusals(route));
         operation["responses"] = responses.into();
@@ -161,16 +159,9 @@ fn request_body(body: Body, examples: &Value) -> Option<Value> {
 }
 
 /// A response of a request that succeeds.
-fn response(
-    route: &RouteSpec,
-    response: &routes::Response,
-    examples: &Value,
-    links: Option<&Value>,
-) -> Value {
+fn response(response: &routes::Response, examples: &Value, links: Option<&Value>) -> Value {
     let mut headers = json!({ "X-Request-Id": component("headers", "RequestId") });
-    if route.scope != RequiredScope::Open {
-        put_rate_headers(&mut headers);
-    }
+    put_rate_headers(&mut headers);
     for (name, component_name) in response.headers {
         headers[name] = component("headers", component_name);
     }
@@ -427,6 +418,14 @@ pub(super) fn headers() -> Value {
         "NoStore": {
             "required": true, "schema": { "type": "string", "const": "no-store" },
             "description": "Proxies must not store the response.",
+        },
+        "Unchanged": {
+            "required": true, "schema": { "type": "string", "const": "no-store, no-transform" },
+            "description": "Proxies must not store the response, and must pass it on as it is.",
+        },
+        "Unbuffered": {
+            "required": true, "schema": { "type": "string", "const": "no" },
+            "description": "Tells nginx to pass each event on at once.",
         },
         "Vary": {
             "required": true, "schema": { "type": "string", "const": "accept-encoding" },

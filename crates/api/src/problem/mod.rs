@@ -434,6 +434,15 @@ impl Problem {
         Self::plain(Reason::Overloaded, detail)
     }
 
+    /// The caller has more event streams than one may have.
+    pub fn too_many_own_streams(limit: usize) -> Self {
+        let detail = format!(
+            "The caller has {} event streams, which is the limit for one. Close some of them, or read GET /v1/events.",
+            grouped(limit as u64)
+        );
+        Self::plain(Reason::Overloaded, detail)
+    }
+
     /// The body is not JSON by its `Content-Type`.
     pub fn unsupported_media_type(found: &str) -> Self {
         let found = crate::decode::clip(found);

@@ -108,7 +108,7 @@ pub(super) const LIST_ORDERS: RouteSpec = RouteSpec {
     metric: "orders",
     summary: "List orders",
     description: "What reservations became by a checkout, the newest reservation first. A page may have fewer orders than `limit`, even \
-        none, and still have a `next_cursor`: a request examines a bounded number of reservations.",
+        none, and still have a `next_cursor`: a request examines at most 4,096 reservations.",
     responses: &[json(200, "A page of orders.", "OrderPage")],
     ..READ
 };

@@ -299,6 +299,7 @@ const ANY_ROUTE: [Reason; 8] = [
     Reason::TooLarge,
     Reason::HeadersTooLarge,
     Reason::UnsupportedMediaType,
+    Reason::RateLimited,
     Reason::Internal,
     Reason::Overloaded,
 ];
@@ -312,7 +313,7 @@ impl RouteSpec {
     fn may_answer(&self, reason: Reason) -> bool {
         let follows = match reason {
             Reason::Forbidden => self.method != Method::Get || self.scope != RequiredScope::Open,
-            Reason::Unauthenticated | Reason::RateLimited => self.scope != RequiredScope::Open,
+            Reason::Unauthenticated => self.scope != RequiredScope::Open,
             Reason::IdempotencyMismatch => self.idempotency_key,
             Reason::PreconditionFailed => {
                 matches!(self.preconditions, Preconditions::IfMatch | Preconditions::IfMatchOrAbsent)

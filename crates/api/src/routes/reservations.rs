@@ -76,8 +76,8 @@ pub(super) const LIST_RESERVATIONS: RouteSpec = RouteSpec {
     description: "The newest first. A reservation is listed when all filters match. A `sku` without a `location` \
         matches every location. With `order_id` the reservation that was confirmed last comes first; an order may have \
         several. A page may have fewer reservations than `limit`, even none, and still have a `next_cursor`: a request \
-        examines a bounded number of reservations. `order_id`, `owner_id` and `sku` are found by an index. A customer \
-        alone is not.",
+        examines at most 4,096 reservations. `order_id`, `owner_id` and `sku` are found by an index. A customer alone is \
+        found by one in the embedded store, and not in a database.",
     responses: &[json(200, "A page of reservations.", "ReservationPage")],
     ..READ
 };

@@ -13,6 +13,9 @@ pub(super) const ETAG: (&str, &str) = ("ETag", "ETag");
 pub(super) const KEY_LOCATION: (&str, &str) = ("Location", "KeyLocation");
 pub(super) const NO_STORE: (&str, &str) = ("Cache-Control", "NoStore");
 pub(super) const MAP_ETAG: (&str, &str) = ("ETag", "MapETag");
+/// Those of a stream that proxies have to pass on at once.
+pub(super) const NOT_BUFFERED: &[(&str, &str)] =
+    &[("Cache-Control", "Unchanged"), ("X-Accel-Buffering", "Unbuffered")];
 /// Those of a document that is compressed for clients that take gzip.
 pub(super) const COMPRESSED: &[(&str, &str)] = &[("Vary", "Vary"), ("Content-Encoding", "ContentEncoding")];
 

@@ -1,8 +1,8 @@
 //! The rows of the route table.
 
 use super::row::{
-    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, PLAIN_TEXT, REPLAYED, empty, item, json,
-    optional, pool, pools, required, text,
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, NOT_BUFFERED, PLAIN_TEXT,
+    REPLAYED, empty, item, json, optional, pool, pools, required, text,
 };
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
@@ -405,7 +405,7 @@ routes! {
         scope: RequiredScope::One(Scope::EventsRead),
         restriction: Restriction::Filtered,
         responses: &[Response {
-            headers: &[NO_STORE],
+            headers: NOT_BUFFERED,
             ..text("Events, until one side closes the connection.", EVENT_STREAM)
         }],
         own_reasons: &[Reason::PositionOutOfRange],

@@ -7,7 +7,7 @@ use crate::customers::CustomerFile;
 use crate::error::IndexError;
 use crate::error::OpenError;
 use crate::files;
-use crate::index::postings::{self, Term, TermHasher, creation_instant, later_terms};
+use crate::index::postings::{self, Term, TermHasher, creation_instant, is_derived, later_terms};
 use crate::index::{Index, closed};
 use crate::log::batch::Batch;
 use crate::log::{self, Log};
@@ -19,12 +19,10 @@ use std::slice;
 use std::sync::Arc;
 use stockhold_domain::{Event, Hold, HoldChange, Instant, ItemKey, Label, ReservationId, Transition};
 use stockhold_store::{
-    Cursor, EventRow, Query, QueryResult, ReservationFilter, ReservationPage, UnitHistory,
+    Cursor, EventRow, Query, QueryResult, RESERVATIONS_EXAMINED, ReservationFilter, ReservationPage,
+    UnitHistory,
 };
 
-/// The maximum number of reservations that one page examines. A page that would need more ends early with a cursor.
-/// Each reservation may need two random reads of the index, which take half a millisecond from the disk.
-const MAX_SCANNED_HOLDS: usize = 2_000;
 /// The maximum bytes and batches that are read together. A single batch may have more bytes. In memory they take
 /// several times as much.
 const READ_BYTES: u64 = 8 << 20;
@@ -123,14 +121,26 @@ impl ListReader {
         shared: &Shared,
         term: impl FnOnce(TermHasher) -> Term,
     ) -> Result<Vec<RangeInclusive<u64>>, IndexError> {
+        self.batches_with_any(shared, |terms| [term(terms)])
+    }
+
+    /// The batches that may mention one of these terms.
+    fn batches_with_any<const COUNT: usize>(
+        &self,
+        shared: &Shared,
+        terms: impl FnOnce(TermHasher) -> [Term; COUNT],
+    ) -> Result<Vec<RangeInclusive<u64>>, IndexError> {
         // The postings in memory are read before the runs. A posting that is written as a run in between is then found
         // twice and never missed.
-        let (term, mut ranges, reached) = {
+        let (terms, mut ranges, reached) = {
             let fresh = shared.unflushed_postings();
-            let term = term(fresh.terms);
-            (term, fresh.of(term), fresh.reached)
+            let terms = terms(fresh.terms);
+            let ranges: Vec<_> = terms.iter().flat_map(|term| fresh.of(*term)).collect();
+            (terms, ranges, fresh.reached)
         };
-        postings::find(&self.index, term, &mut ranges)?;
+        for term in terms {
+            postings::find(&self.index, term, &mut ranges)?;
+        }
         let last = self.last()?;
         if reached < last {
             ranges.push((reached + 1, last));
@@ -160,8 +170,7 @@ impl ListReader {
     fn page(&self, shared: &Shared, filter: &ReservationFilter) -> Result<ReservationPage, IndexError> {
         let ranges = self.listed_batches(shared, filter)?;
         let later = self.later_creations(shared, filter)?;
-        // What a transfer changes and no posting finds is read from the reservation as it is now.
-        let of_any_status = ReservationFilter { status: None, customer_id: None, ..filter.clone() };
+        let of_any_status = ReservationFilter { status: None, ..filter.clone() };
         let (mut page, mut ended, mut looked_at) = (ReservationPage::default(), 0, 0);
         let before = filter.after.map_or(u64::MAX, |Cursor(place)| u64::try_from(place).unwrap_or(u64::MAX));
         // The batch in which the page begins. Newer batches are not needed.
@@ -173,25 +182,27 @@ impl ListReader {
                 let listed = listed_hold(&event, filter).filter(|_| position < before);
                 let Some(listed) = listed else { continue };
                 looked_at += 1;
-                let may_match =
-                    of_any_status.matches(listed) || later.binary_search(&creation_instant(listed)).is_ok();
+                let may_match = (of_any_status.matches(listed)
+                    || later.binary_search(&creation_instant(listed)).is_ok())
+                    && may_be_created_by(&event, listed, filter);
                 if may_match
                     && let Some(hold) = self.listed(shared, listed.id)?
                     && filter.matches(&hold)
                 {
                     if page.holds.len() >= filter.limit {
                         page.next = Some(Cursor(ended.into()));
-                        return Ok(page);
+                        return Ok(ReservationPage { examined: looked_at, ..page });
                     }
                     page.holds.push(hold);
                     ended = position;
                 }
-                if looked_at >= MAX_SCANNED_HOLDS {
+                if looked_at >= RESERVATIONS_EXAMINED {
                     page.next = Some(Cursor(position.into()));
-                    return Ok(page);
+                    return Ok(ReservationPage { examined: looked_at, ..page });
                 }
             }
         }
+        page.examined = looked_at;
         self.add_kept(shared, filter, before, looked_at, &mut page)?;
         Ok(page)
     }
@@ -206,12 +217,13 @@ impl ListReader {
         page: &mut ReservationPage,
     ) -> Result<(), IndexError> {
         let Some(base) = &self.base else { return Ok(()) };
-        let left = MAX_SCANNED_HOLDS.saturating_sub(looked_at).max(1);
+        let left = RESERVATIONS_EXAMINED.saturating_sub(looked_at).max(1);
         let (kept, of_order) = match filter.order_id {
             Some(_) => (base::confirmed_before(base, before)?, true),
             None => (base::kept_before(base, before, left)?, false),
         };
         let is_cut = !of_order && kept.len() >= left;
+        page.examined += kept.len();
         let mut ended = page.holds.last().map_or(0, |_| self.log.start().through() + 1);
         let mut last = 0;
         for kept in kept {
@@ -233,7 +245,8 @@ impl ListReader {
         Ok(())
     }
 
-    /// The instants at which reservations were created that got the owner, SKU or location of a filter later, in ascending order.
+    /// The instants at which reservations were created that got the owner, customer, SKU or location of a filter later, in ascending
+    /// order.
     fn later_creations(&self, shared: &Shared, filter: &ReservationFilter) -> Result<Vec<u64>, IndexError> {
         if filter.order_id.is_some() {
             return Ok(Vec::new());
@@ -244,6 +257,7 @@ impl ListReader {
         };
         let wanted: Vec<Term> = [
             filter.owner_id.as_ref().map(|owner| terms.owner(owner.as_str())),
+            filter.customer_id.as_ref().map(|customer| terms.customer(customer.as_str())),
             filter.sku.as_ref().map(|sku| terms.sku(sku.as_str())),
             filter.location.as_ref().map(|location| terms.location(location.as_str())),
         ]
@@ -286,6 +300,12 @@ impl ListReader {
         let ranges = match filter {
             ReservationFilter { owner_id: Some(owner), .. } => {
                 self.batches_with(shared, |terms| terms.owner(owner.as_str()))?
+            }
+            ReservationFilter { customer_id: Some(customer), .. } => {
+                self.batches_with(shared, |terms| terms.customer(customer.as_str()))?
+            }
+            ReservationFilter { created_by: Some(actor), .. } => {
+                self.batches_with_any(shared, |terms| [terms.creator(actor.as_str()), terms.derived()])?
             }
             ReservationFilter { sku: Some(sku), .. } => {
                 self.batches_with(shared, |terms| terms.sku(sku.as_str()))?
@@ -427,6 +447,13 @@ fn listed_hold<'e>(event: &'e Event, filter: &ReservationFilter) -> Option<&'e H
         None => change.status_before().is_none(),
     };
     is_place.then_some(hold)
+}
+
+/// Whether the actor of a filter may have created a reservation. Who created one that was made of another is not known here.
+fn may_be_created_by(event: &Event, hold: &Hold, filter: &ReservationFilter) -> bool {
+    filter.order_id.is_some()
+        || is_derived(hold)
+        || filter.created_by.as_ref().is_none_or(|actor| *actor == event.origin.actor)
 }
 
 /// The events of a batch with their positions, the newest first.

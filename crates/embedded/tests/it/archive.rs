@@ -70,7 +70,8 @@ impl Shop {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let query = Query::Reservations(ReservationFilter { after, limit, ..filter.clone() });
-            let QueryResult::Reservations(ReservationPage { holds, next }) = self.bench.find(query).unwrap()
+            let QueryResult::Reservations(ReservationPage { holds, next, .. }) =
+                self.bench.find(query).unwrap()
             else {
                 panic!("not a page")
             };

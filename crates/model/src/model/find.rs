@@ -141,5 +141,6 @@ fn page(events: &[EventRow], state: &NaiveState, filter: &ReservationFilter) -> 
     let more = holds.len() > filter.limit;
     holds.truncate(filter.limit);
     let next = holds.last().filter(|_| more).map(|(position, _)| Cursor(*position));
-    ReservationPage { holds: holds.into_iter().map(|(_, hold)| hold).collect(), next }
+    let holds: Vec<_> = holds.into_iter().map(|(_, hold)| hold).collect();
+    ReservationPage { examined: holds.len(), holds, next }
 }

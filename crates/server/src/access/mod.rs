@@ -104,11 +104,11 @@ impl Access {
         Some(self.take_of_caller(caller, self.limit_of(caller)?, 1).await)
     }
 
-    /// Takes the tokens of a batch beyond the one of its request. A batch takes the burst at most, so that it is possible
+    /// Takes the tokens of a batch or of a long page beyond the one of its request. It takes the burst at most, so that it is possible
     /// after a rest.
-    pub(crate) async fn count_batch(&self, caller: &Caller, commands: usize) -> Option<RateVerdict> {
+    pub(crate) async fn count_batch(&self, caller: &Caller, tokens: usize) -> Option<RateVerdict> {
         let limit = self.limit_of(caller)?;
-        let all = u32::try_from(commands).unwrap_or(u32::MAX).min(limit.burst());
+        let all = u32::try_from(tokens).unwrap_or(u32::MAX).min(limit.burst());
         Some(self.take_of_caller(caller, limit, all.saturating_sub(1)).await)
     }
 
@@ -164,8 +164,9 @@ impl Access {
         }
     }
 
-    /// Takes a token from the allowance of an address whose credential was refused. `None` when the address is not limited.
-    pub(crate) async fn count_refusal(&self, client: IpAddr) -> Option<RateVerdict> {
+    /// Takes a token from the allowance of an address, for a refused credential or a request that needs none. `None` when the address
+    /// is not limited.
+    pub(crate) async fn count_address(&self, client: IpAddr) -> Option<RateVerdict> {
         Some(self.take_of_address(client, self.limit_of_address(client)?, 1).await)
     }
 
@@ -184,6 +185,11 @@ impl Access {
 
     async fn take_of_address(&self, client: IpAddr, limit: RateLimit, tokens: u32) -> RateVerdict {
         self.take("address", &self.addresses, rate_key(client), limit, tokens).await
+    }
+
+    /// The network that bounds by address count for. `None` for an address that many callers share: this machine, or a trusted proxy.
+    pub(crate) fn counted_network(&self, address: IpAddr) -> Option<IpAddr> {
+        self.proxies.counted_network(address)
     }
 
     /// Whether the log may get another line about this key id or issuer.

@@ -1,9 +1,12 @@
 //! The admin listener: liveness, the progress of the start, readiness and metrics. It answers while the store is opened. It runs on
 //! the main runtime, so it answers while the workers are busy.
 
+use super::admission::bounds::ADMIN_CONNECTIONS;
+use super::admission::connections::Connections;
 use super::metrics::WorkerGauges;
 use super::page_headers::{HTML, page_headers};
 use super::process_metrics;
+use crate::access::Access;
 use crate::backend::Backend;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -18,17 +21,14 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stockhold_api::problem::{self, ADMIN_PATHS, Problem, Reason, page_html};
 use stockhold_domain::{EventId, RequestId};
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
-/// Admin connections that are open at once.
-const CONNECTIONS: usize = 64;
 /// Longest wait for a request's headers, and longest rest between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
@@ -45,6 +45,7 @@ pub(crate) struct Admin {
     clock: Arc<dyn Clock>,
     ids: Arc<Mutex<IdSource>>,
     progress: StartProgress,
+    access: Arc<Access>,
     /// Empty until the start has ended.
     started: Arc<OnceLock<StartedServer>>,
 }
@@ -60,9 +61,10 @@ impl Admin {
         metrics: PrometheusHandle,
         clock: Arc<dyn Clock>,
         progress: StartProgress,
+        access: Arc<Access>,
     ) -> io::Result<Self> {
         let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(Self { metrics, clock, ids: Arc::new(Mutex::new(ids)), progress, started: Arc::default() })
+        Ok(Self { metrics, clock, ids: Arc::new(Mutex::new(ids)), progress, access, started: Arc::default() })
     }
 
     /// The store is open and the workers take requests.
@@ -80,20 +82,24 @@ impl Admin {
                 upkeep.run_upkeep();
             }
         });
-        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let connections = Connections::new(ADMIN_CONNECTIONS);
         loop {
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "an admin connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
-            let admin = self.clone();
-            tokio::spawn(async move {
+            // Without a place for it, the connection is closed.
+            let Some(place) = connections.admit(self.access.counted_network(address.ip())) else { continue };
+            let (admin, place) = (self.clone(), Arc::new(place));
+            let served = Arc::clone(&place);
+            let task = tokio::spawn(async move {
                 let service = service_fn(|request| {
+                    // It is never in use for long, also if its client does not read.
+                    served.rest(Instant::now());
                     let response = admin.answer(&request);
                     async move { Ok::<_, Infallible>(response) }
                 });
@@ -104,8 +110,8 @@ impl Admin {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "an admin connection ended early");
                 }
-                drop(permit);
             });
+            place.served_by(task.abort_handle());
         }
     }
 

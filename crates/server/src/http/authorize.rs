@@ -1,12 +1,15 @@
 //! Who sends a request, and whether it may: credential, rate limit, scope, in this order. What a caller may see of the data is
 //! decided where the data is read (`restrict.rs`).
 
+use super::admission::Holder;
+use super::admission::bounds::ENTRIES_PER_TOKEN;
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
 use super::restrict::allow;
 use super::route::Route;
 use super::worker::{RequestContext, Worker};
 use crate::access::RateVerdict;
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +153,7 @@ impl Worker {
 
     /// Takes a token of the caller's address. Its verdict if the address has no allowance left.
     async fn refused_verdict(&self, head: &RequestHead<'_>) -> Option<RateVerdict> {
-        let verdict = self.access.count_refusal(client_address(head)).await;
+        let verdict = self.access.count_address(client_address(head)).await;
         verdict.filter(|verdict| !verdict.status.allowed)
     }
 
@@ -159,7 +162,7 @@ impl Worker {
         heed_verdict(context, self.access.count_request(context.caller).await)
     }
 
-    /// Takes the tokens of a batch of commands.
+    /// Takes the tokens of a batch of commands beyond the one of its request.
     pub(super) async fn take_batch_tokens(
         &self,
         context: RequestContext<'_>,
@@ -179,6 +182,55 @@ impl Worker {
             | Restriction::ByKey
             | Restriction::PerCommand => Ok(()),
         }
+    }
+
+    /// Takes the tokens of a read of so many entries beyond the one of its request.
+    pub(super) async fn take_page_tokens(
+        &self,
+        context: RequestContext<'_>,
+        entries: usize,
+    ) -> Result<(), RequestError> {
+        let tokens = entries.div_ceil(ENTRIES_PER_TOKEN);
+        if tokens > 1 { self.take_batch_tokens(context, tokens).await } else { Ok(()) }
+    }
+
+    /// Counts a request without a credential against its address, where others need one.
+    pub(super) async fn count_open_request(
+        &self,
+        head: &RequestHead<'_>,
+        rate: &Cell<Option<RateVerdict>>,
+    ) -> Result<(), RequestError> {
+        if !self.access.authenticator.is_required() {
+            return Ok(());
+        }
+        match self.access.count_address(client_address(head)).await {
+            Some(verdict) if !verdict.status.allowed => Err(too_many_requests(verdict)),
+            verdict => {
+                rate.set(verdict);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whom the work of a caller is counted for.
+    pub(super) fn holder(&self, caller: &Caller, client: IpAddr) -> Holder {
+        match caller.principal.kind {
+            PrincipalKind::Anonymous if self.access.authenticator.is_required() => {
+                self.unauthenticated(client)
+            }
+            PrincipalKind::Anonymous => Holder::Everybody,
+            PrincipalKind::Root
+            | PrincipalKind::Key(_)
+            | PrincipalKind::Jwt
+            | PrincipalKind::Hold(_)
+            | PrincipalKind::Listener
+            | PrincipalKind::System => Holder::Principal(caller.principal.actor.clone()),
+        }
+    }
+
+    /// Whom the work of a caller without a known credential is counted for.
+    pub(super) fn unauthenticated(&self, client: IpAddr) -> Holder {
+        Holder::Unauthenticated(self.access.counted_network(client))
     }
 
     /// Refuses a route whose scope the caller lacks.

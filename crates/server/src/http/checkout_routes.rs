@@ -1,10 +1,13 @@
 //! The routes of checkouts, refunds and orders. The rules decide, and the checkout runner asks the providers (`stockhold_checkout`).
 //! A checkout waits some seconds for its payment, and answers by the state of the reservation then.
 
+use super::admission::Examined;
 use super::commands::key_use;
-use super::lists::{PAGE_BYTES, READS};
+use super::lists::PAGE_BYTES;
 use super::reply::{self, Reply, ResponseKind};
 use super::request_error::RequestError;
+use super::request_head::{RequestHead, SingleHeader};
+use super::route::Route;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_api::cursor;
@@ -16,7 +19,7 @@ use stockhold_domain::{
     AdvancePayment, ChargeState, CheckoutTerms, Command, Hold, Label, OrderStatus, Outcome, PaymentMethod,
     PaymentStep, Rejection, ReservationId, Status,
 };
-use stockhold_store::{Query, QueryResult, ReservationFilter};
+use stockhold_store::{Query, QueryResult, RESERVATIONS_EXAMINED, ReservationFilter};
 
 /// How long a checkout waits for its payment. Longer than a provider usually takes, and shorter than clients wait.
 const CHECKOUT_WAIT: Duration = Duration::from_secs(7);
@@ -166,12 +169,14 @@ impl Worker {
             limit: HOLDS_AT_ONCE,
             ..ReservationFilter::default()
         };
-        for _ in 0..READS {
+        let examined = Examined::default();
+        while examined.has_room(RESERVATIONS_EXAMINED) {
             let QueryResult::Reservations(page) = self.find(Query::Reservations(filter.clone())).await?
             else {
                 return Err(RequestError::wrong_answer());
             };
-            let visible = self.visible(&context.caller.principal, page.holds).await?;
+            examined.add(page.examined);
+            let visible = self.visible(&context.caller.principal, page.holds, &examined).await?;
             if let Some(hold) = visible.iter().find(|hold| hold.order_status().is_some()) {
                 return Ok(reply::json(|out| encode::order(out, hold)));
             }
@@ -185,8 +190,12 @@ impl Worker {
 
     /// `GET /v1/orders`
     pub(super) async fn orders(&self, context: RequestContext<'_>, wanted: OrderFilter) -> HandlerResult {
+        self.take_page_tokens(context, wanted.limit).await?;
+        let principal = &context.caller.principal;
+        let created_by = principal.restrictions.own_reservations_only.then(|| principal.actor.clone());
         let mut filter = ReservationFilter {
             status: Some(Status::Confirmed),
+            created_by,
             customer_id: wanted.customer_id,
             after: wanted.after,
             ..ReservationFilter::default()
@@ -194,14 +203,16 @@ impl Worker {
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let mut left = wanted.limit;
-        for _ in 0..READS {
+        let examined = Examined::default();
+        while examined.has_room(RESERVATIONS_EXAMINED) {
             // Not more than are wanted, because only the store knows the place behind one of them.
             filter.limit = left.min(HOLDS_AT_ONCE);
             let QueryResult::Reservations(page) = self.find(Query::Reservations(filter.clone())).await?
             else {
                 return Err(RequestError::wrong_answer());
             };
-            for hold in self.visible(&context.caller.principal, page.holds).await? {
+            examined.add(page.examined);
+            for hold in self.visible(principal, page.holds, &examined).await? {
                 let Some(status) = hold.order_status() else { continue };
                 // A reservation that another customer pays is the order of that one.
                 if filter.customer_id.as_ref().is_some_and(|wanted| hold.order_customer() != Some(wanted)) {
@@ -222,6 +233,12 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
+    /// Whether a request may be a webhook of a configured provider. The body of another one is not read.
+    pub(super) fn may_be_webhook(&self, route: Route<'_>, head: &RequestHead<'_>) -> bool {
+        let [provider, _] = route.parameters;
+        self.checkout.has_provider(provider) && head.provider_signature != SingleHeader::Absent
+    }
+
     /// `POST /v1/providers/{provider}/webhook`
     pub(super) async fn provider_webhook(
         &self,
@@ -235,7 +252,10 @@ impl Worker {
         let read = self.checkout.read_webhook(provider, headers, body, context.head.now);
         let id = match read {
             None => return Err(Problem::unknown_route(context.head.path).into()),
-            Some(Err(what)) => return Err(Problem::invalid_signature(&what).into()),
+            Some(Err(what)) => {
+                self.count_open_request(context.head, context.rate).await?;
+                return Err(Problem::invalid_signature(&what).into());
+            }
             Some(Ok(id)) => id,
         };
         if let Some(id) = id {

@@ -1,6 +1,6 @@
 //! Ends a connection that cannot continue: sends the last answer and lets it arrive before the socket closes.
 
-use super::limits::{LINGER_TIMEOUT, SEND_STALL_TIMEOUT, send_timeout};
+use super::admission::bounds::{LINGER_TIMEOUT, SEND_STALL_TIMEOUT, send_timeout};
 use super::listeners::Peer;
 use super::transport::Transport;
 use super::worker::Worker;
@@ -85,6 +85,7 @@ pub(super) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()>
 
 #[cfg(test)]
 mod tests {
+    use super::super::admission::connections::Connections;
     use super::super::socket::{ConnectionState, Socket};
     use super::*;
     use std::time::Duration;
@@ -128,8 +129,9 @@ mod tests {
         let (stream, begun) = (sipped().await, Instant::now());
         assert_cut(&send(&stream, &answer).await, begun.elapsed());
 
-        let state = Rc::new(ConnectionState::default());
-        state.begun.set(1);
+        let connection = Connections::new(1).admit(None).unwrap();
+        let state = Rc::new(ConnectionState::new(Rc::new(connection)));
+        assert!(state.begin());
         state.made.set(1);
         let (mut socket, begun) = (Socket::new(sipped().await, Vec::new(), state), Instant::now());
         socket.write_all(&answer).await.unwrap();

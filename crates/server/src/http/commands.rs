@@ -170,7 +170,7 @@ impl Worker {
             }
         }
         list.close(&mut out);
-        let mut budget = self.memory.guard();
+        let mut budget = self.memory_of(context.caller, head);
         budget.add(out.capacity());
         Ok(reply::written(out, Some(budget)))
     }

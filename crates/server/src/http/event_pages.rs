@@ -1,61 +1,63 @@
 //! Pages of events: after a position, or the newest ones. Like other pages they are made of several small reads. A page
 //! of some types is made of a bounded number of them, so it may be short or empty although more events follow.
 
-use super::lists::{PAGE_BYTES, READS};
-use super::memory_budget::COUNTED_REPLY_BYTES;
+use super::admission::Examined;
+use super::admission::bounds::COUNTED_REPLY_BYTES;
+use super::lists::PAGE_BYTES;
 use super::reply;
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::EventTypes;
-use stockhold_api::decode::{EVENTS_EXAMINED, EventPageQuery, EventsFrom};
+use stockhold_api::decode::{EventPageQuery, EventsFrom};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
-use stockhold_service::Principal;
 use stockhold_store::{EventRow, Query, QueryResult};
 
 /// Events that are read at a time.
 pub(super) const EVENTS_AT_ONCE: usize = 64;
 
-const _: () = assert!(READS * EVENTS_AT_ONCE == EVENTS_EXAMINED);
-
 impl Worker {
     pub(super) async fn events(&self, context: RequestContext<'_>, page: EventPageQuery) -> HandlerResult {
-        let principal = &context.caller.principal;
+        self.take_page_tokens(context, page.limit).await?;
         match page.from {
-            EventsFrom::After(after) => self.events_page(principal, after, page.limit, page.types).await,
-            EventsFrom::Tail => self.newest_events(principal, page.limit, page.types).await,
+            EventsFrom::After(after) => self.events_page(context, after, page.limit, page.types).await,
+            EventsFrom::Tail => self.newest_events(context, page.limit, page.types).await,
         }
     }
 
     async fn events_page(
         &self,
-        principal: &Principal,
+        context: RequestContext<'_>,
         after: u64,
         limit: usize,
         types: EventTypes,
     ) -> HandlerResult {
+        let principal = &context.caller.principal;
         self.is_history(after).await?;
         let mut position = after;
         let mut left = limit;
-        let mut reads = 0;
+        let examined = Examined::default();
         let mut out = Vec::new();
         let mut budget = None;
         let mut list = List::open(&mut out, "data");
         let mut has_more = true;
-        while has_more && left > 0 && out.len() < PAGE_BYTES && reads < READS {
+        while has_more && left > 0 && out.len() < PAGE_BYTES && examined.has_room(EVENTS_AT_ONCE) {
             // Where the first read did not fill the page, events are left out, and small reads would not get far.
-            let reads_all = types == EventTypes::ALL && reads == 0;
+            let reads_all = types == EventTypes::ALL && position == after;
             let ask = if reads_all { left.min(EVENTS_AT_ONCE) } else { EVENTS_AT_ONCE };
             let mut rows = self.events_after(position, ask).await?;
-            reads += 1;
+            examined.add(rows.len());
             for row in rows.iter_mut().take(ask) {
                 position = row.position;
-                if !types.has(&row.event) || !self.reveal_event(principal, row).await? {
-                    continue;
+                if !types.has(&row.event) || !self.reveal_event(principal, row, &examined).await? {
+                    if examined.has_room(0) {
+                        continue;
+                    }
+                    break;
                 }
                 encode::event(list.entry(&mut out), row);
                 left -= 1;
-                if left == 0 || out.len() >= PAGE_BYTES {
+                if left == 0 || out.len() >= PAGE_BYTES || !examined.has_room(0) {
                     break;
                 }
             }
@@ -63,7 +65,7 @@ impl Worker {
             let cut = rows.last().is_some_and(|last| last.position > position);
             has_more = cut || rows.len() >= ask;
             drop(budget.take());
-            budget = self.count_page(&out)?;
+            budget = self.count_page(context, &out)?;
         }
         // The store knows without a read whether more events follow a full page.
         let has_more = has_more && self.store.newest() > position;
@@ -73,20 +75,30 @@ impl Worker {
 
     /// The newest events, at most `limit`. They are read backwards until there are enough of them. A reader that
     /// continues after the page misses nothing.
-    async fn newest_events(&self, principal: &Principal, limit: usize, types: EventTypes) -> HandlerResult {
+    async fn newest_events(
+        &self,
+        context: RequestContext<'_>,
+        limit: usize,
+        types: EventTypes,
+    ) -> HandlerResult {
+        let principal = &context.caller.principal;
         let newest = self.newest_position().await?;
         // Each event as it is written, the newest first.
         let mut events: Vec<Vec<u8>> = Vec::new();
         let (mut bytes, mut before, mut begins) = (0, newest, false);
         let mut budget = None;
-        for _ in 0..READS {
-            if before == 0 || begins || events.len() >= limit || bytes >= PAGE_BYTES {
-                break;
-            }
+        let examined = Examined::default();
+        while before > 0
+            && !begins
+            && events.len() < limit
+            && bytes < PAGE_BYTES
+            && examined.has_room(EVENTS_AT_ONCE)
+        {
             let after = before.saturating_sub(EVENTS_AT_ONCE as u64);
             let (mut rows, is_first) = self.events_between(after, before).await?;
+            examined.add(rows.len());
             for row in rows.iter_mut().rev() {
-                if !types.has(&row.event) || !self.reveal_event(principal, row).await? {
+                if !types.has(&row.event) || !self.reveal_event(principal, row, &examined).await? {
                     continue;
                 }
                 let mut event = Vec::new();
@@ -101,7 +113,7 @@ impl Worker {
             if bytes >= COUNTED_REPLY_BYTES {
                 // For the events and for the page that they are copied to.
                 drop(budget.take());
-                budget = Some(self.reserve_memory(2 * bytes)?);
+                budget = Some(self.reserve_memory(context, 2 * bytes)?);
             }
         }
         let mut out = Vec::with_capacity(bytes + events.len());
@@ -110,7 +122,7 @@ impl Worker {
             list.entry(&mut out).extend_from_slice(event);
         }
         drop(budget.take());
-        let budget = self.count_page(&out)?;
+        let budget = self.count_page(context, &out)?;
         list.close_page(&mut out, false, Some(&newest.to_string()));
         Ok(reply::written(out, budget))
     }

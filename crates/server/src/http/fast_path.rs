@@ -7,16 +7,19 @@
 //! A connection has one request in progress, and nothing more is read before the answer. Further requests of a client
 //! wait in the socket.
 
-use super::body::ENDED;
-use super::closing::{reject_connection, send};
-use super::limits::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, MAX_CONSECUTIVE_REQUESTS, MAX_HEAD_BYTES};
+use super::admission::bounds::{
+    BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, MAX_CONSECUTIVE_REQUESTS, MAX_HEAD_BYTES,
+};
+use super::admission::connections::Connection;
+use super::body::{ENDED, long_body};
+use super::closing::{linger, reject_connection, send};
 use super::listeners::Peer;
-use super::memory_budget::BudgetGuard;
 use super::plain_request::{NotPlain, PlainRequest};
 use super::reply::Reply;
-use super::route::Route;
+use super::request_head::RequestHead;
+use super::route::{Route, RouteError};
 use super::worker::Worker;
-use std::future::ready;
+use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -24,7 +27,7 @@ use std::sync::atomic::Ordering;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
 use stockhold_domain::RequestId;
-use stockhold_store::Failure;
+use stockhold_service::Caller;
 use stockhold_store::fault;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -32,11 +35,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 /// Bytes read at a time.
 const READ: usize = 8 * 1024;
-/// Smallest growth of a buffer for a long body, in bytes. A buffer grows with the received data and not with the
-/// announced length.
-const GROW: usize = 64 * 1024;
-/// A larger buffer is not kept between requests. Smaller ones are not counted, because the number of connections
-/// bounds them.
+/// A longer body that has not arrived is read only after its caller is known, into a buffer of its own, whose memory is counted. A
+/// larger buffer is not kept between requests. Smaller ones are not counted, because the number of connections bounds them.
 const KEEP: usize = 16 * 1024;
 /// A longer body is sent without copying it behind the head.
 const TOGETHER: usize = 16 * 1024;
@@ -55,7 +55,12 @@ pub(super) enum FastPathEnd {
 
 /// Serves plain requests until the connection ends or sends something else. It does not watch for a stop of the
 /// server, because idle connections are dropped then.
-pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream, peer: Peer) -> FastPathEnd {
+pub(super) async fn serve_connection(
+    worker: &Rc<Worker>,
+    mut stream: TcpStream,
+    peer: Peer,
+    connection: &Connection,
+) -> FastPathEnd {
     // An idle connection gets no buffer.
     let mut read = Vec::new();
     let mut write = Vec::new();
@@ -99,14 +104,13 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream,
         };
         head_ends = None;
         let whole = plain.head + plain.body;
-        let mut budget = None;
-        if whole > read.len() {
-            let problem = match rest(&stream, &mut read, whole, budget.insert(worker.memory.guard())).await {
+        let is_long = whole > read.len() && plain.body > KEEP;
+        if whole > read.len() && !is_long {
+            let problem = match rest(&stream, &mut read, whole).await {
                 Ok(()) => None,
                 Err(error) => Some(match error.kind() {
                     ErrorKind::TimedOut => Problem::late(),
                     ErrorKind::UnexpectedEof => Problem::unreadable(ENDED),
-                    ErrorKind::OutOfMemory => Problem::from(&Failure::Overloaded),
                     _ => return FastPathEnd::Closed,
                 }),
             };
@@ -115,16 +119,27 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream,
                 return FastPathEnd::Closed;
             }
         }
+        if !connection.begin() {
+            return FastPathEnd::Closed;
+        }
         let busy = worker.count_request();
         let begun = Instant::now();
         idle_since = begun;
-        let Some(body) = read.get(plain.head..whole) else { return FastPathEnd::HandOver(stream, read) };
+        let Some(body) = read.get(plain.head..whole.min(read.len())) else {
+            return FastPathEnd::HandOver(stream, read);
+        };
         let head = plain.request_head(&read, peer, &worker.access.proxies, worker.clock.now());
         let now = head.now;
         let request_id = worker.name(&head);
         let found = Route::find_on(head.listener, head.method, head.path);
-        let reply = worker.answer(&head, found, ready(Ok(body)), &request_id, begun.into_std()).await;
-        let last = worker.draining.load(Ordering::Relaxed);
+        let (reply, is_read) = if is_long {
+            let request = LongRequest { head: &head, found, request_id: &request_id, begun };
+            Box::pin(request.answer(worker, &stream, body, plain.body)).await
+        } else {
+            let arrived = async |_: &Caller| Ok(body);
+            (worker.answer(&head, found, arrived, &request_id, begun.into_std()).await, true)
+        };
+        let last = !is_read || worker.draining.load(Ordering::Relaxed);
         write.clear();
         put_head(&mut write, &reply, &request_id, &worker.date(now), last);
         let apart = if reply.body.len() > TOGETHER {
@@ -134,12 +149,20 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream,
             &[]
         };
         fault!("answer.sending");
-        if send(&stream, &write).await.is_err() || send(&stream, apart).await.is_err() || last {
+        if send(&stream, &write).await.is_err() || send(&stream, apart).await.is_err() {
+            return FastPathEnd::Closed;
+        }
+        if !is_read {
+            linger(worker, stream).await;
+            return FastPathEnd::Closed;
+        }
+        if last {
             return FastPathEnd::Closed;
         }
         fault!("answer.sent");
-        drop((busy, budget));
-        read.drain(..whole);
+        drop(busy);
+        connection.rest(begun.into_std());
+        read.drain(..whole.min(read.len()));
         if read.is_empty() && read.capacity() > KEEP {
             read = Vec::new();
         }
@@ -148,6 +171,35 @@ pub(super) async fn serve_connection(worker: &Rc<Worker>, mut stream: TcpStream,
             consecutive_requests = 0;
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// A request whose long body has not arrived.
+struct LongRequest<'a> {
+    head: &'a RequestHead<'a>,
+    found: Result<Route<'a>, RouteError>,
+    request_id: &'a RequestId,
+    begun: Instant,
+}
+
+impl LongRequest<'_> {
+    /// Answers it. The body is read once the caller is known, and only then: the answer, and whether it was read.
+    async fn answer(
+        self,
+        worker: &Rc<Worker>,
+        stream: &TcpStream,
+        arrived: &[u8],
+        length: usize,
+    ) -> (Reply, bool) {
+        let is_read = Cell::new(false);
+        let body = async |caller: &Caller| {
+            let read = long_body(stream, arrived, length, worker.memory_of(caller, self.head)).await;
+            is_read.set(read.is_ok());
+            read
+        };
+        let begun = self.begun.into_std();
+        let reply = worker.answer(self.head, self.found, body, self.request_id, begun).await;
+        (reply, is_read.get())
     }
 }
 
@@ -191,25 +243,11 @@ async fn more(stream: &TcpStream, read: &mut Vec<u8>, ends: Instant) -> io::Resu
 /// The end of a head, with or without carriage returns.
 const END: &[u8; 3] = b"\n\r\n";
 
-/// Reads until there are `whole` bytes. Fails with `OutOfMemory` when all bodies together take too much.
-async fn rest(
-    stream: &TcpStream,
-    read: &mut Vec<u8>,
-    whole: usize,
-    budget: &mut BudgetGuard,
-) -> io::Result<()> {
+/// Reads until there are `whole` bytes.
+async fn rest(stream: &TcpStream, read: &mut Vec<u8>, whole: usize) -> io::Result<()> {
     let ends = Instant::now() + BODY_TIMEOUT;
-    let mut counted = 0;
     while read.len() < whole {
-        let left = whole - read.len();
-        let room = left.min(read.len().max(GROW));
-        receive(stream, read, room, ends).await?;
-        if read.capacity() > KEEP {
-            if !budget.grow(read.capacity() - counted) {
-                return Err(ErrorKind::OutOfMemory.into());
-            }
-            counted = read.capacity();
-        }
+        receive(stream, read, whole - read.len(), ends).await?;
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! The general path: connections that the fast path hands over, and those with TLS, served by hyper. It understands all of
 //! HTTP/1 and gives the same answers. `http2_path.rs` does the same for HTTP/2.
 
-use super::body;
+use super::admission::bounds::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
+use super::admission::connections::Connection;
+use super::body::{self, CountedBody};
 use super::closing::{close, last_answer};
-use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
 use super::listeners::Peer;
 use super::reply::Reply;
 use super::request_head::RequestHead;
@@ -33,6 +34,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use stockhold_api::problem::Problem;
 use stockhold_domain::RequestId;
+use stockhold_service::Caller;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -45,17 +47,21 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
     read: Vec<u8>,
     stream: S,
     peer: Peer,
+    connection: Rc<Connection>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let state = Rc::new(ConnectionState::default());
+    let state = Rc::new(ConnectionState::new(connection));
     let service = service_fn(|request| {
         let (worker, state) = (Rc::clone(&worker), Rc::clone(&state));
         Box::pin(async move {
-            state.begun.set(state.begun.get() + 1);
+            if !state.begin() {
+                // The connection is closed.
+                return std::future::pending().await;
+            }
             let GeneralReply { mut reply, request_id, last } = answer(&worker, peer, request).await;
             state.streams.set(state.streams.get() || reply.stream.is_some());
             state.budget.replace(reply.budget.take());
-            let mut response = head(&mut reply, &request_id).map(|()| ReplyBody::of(reply));
+            let mut response = head(&mut reply, &request_id).map(|()| ReplyBody::of(reply, &state));
             if last {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -93,7 +99,7 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
         tracing::debug!(%error, "a connection ended early");
         let problem = if error.is_parse_too_large() {
             Problem::head_too_large(MAX_HEAD_BYTES)
-        } else if error.is_timeout() && !parts.read_buf.is_empty() {
+        } else if state.is_late() || error.is_timeout() && !parts.read_buf.is_empty() {
             Problem::late()
         } else if state.was_refused() {
             Problem::unreadable(&format!("is no HTTP request: {error}"))
@@ -142,14 +148,14 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: Peer, request: Request<Inc
     }
     let request_id = worker.name(&head);
     let found = Route::find_on(head.listener, head.method, head.path);
-    let mut budget = worker.memory.guard();
     let unframed = unframed(&parts.headers);
     let last = unframed.is_some() || worker.draining.load(Ordering::Relaxed);
-    let body = async {
+    let body = async |caller: &Caller| {
+        let budget = worker.memory_of(caller, &head);
         match (unframed, found) {
             (Some(why), _) => Err(Problem::unreadable(why)),
-            (None, Ok(route)) => body::body(&parts.headers, body, route.body().limit(), &mut budget).await,
-            (None, Err(_)) => Ok(Vec::new()),
+            (None, Ok(route)) => body::body(&parts.headers, body, route.body().limit(), budget).await,
+            (None, Err(_)) => Ok(CountedBody::empty(budget)),
         }
     };
     let reply = worker.answer(&head, found, body, &request_id, begun).await;
@@ -201,17 +207,23 @@ pub(super) fn head(reply: &mut Reply, request_id: &RequestId) -> Response<()> {
     response
 }
 
+/// Bytes of a part of the program that are copied at a time. A client that does not read costs this memory and no more.
+const STATIC_PIECE_BYTES: usize = 16 * 1024;
+
 /// The body of a response.
 enum ReplyBody {
     Whole(Full<Bytes>),
+    /// A part of the program, which is sent piece by piece.
+    Static(Bytes, Rc<ConnectionState>),
     Stream(Box<EventStream>),
 }
 
 impl ReplyBody {
-    fn of(reply: Reply) -> Self {
-        match reply.stream {
-            Some(stream) => Self::Stream(stream),
-            None => Self::Whole(Full::from(bytes(reply.body))),
+    fn of(reply: Reply, state: &Rc<ConnectionState>) -> Self {
+        match (reply.stream, reply.body) {
+            (Some(stream), _) => Self::Stream(stream),
+            (None, Cow::Borrowed(body)) => Self::Static(Bytes::from_static(body), Rc::clone(state)),
+            (None, body @ Cow::Owned(_)) => Self::Whole(Full::from(bytes(body))),
         }
     }
 }
@@ -234,6 +246,12 @@ impl Body for ReplyBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Self::Whole(body) => Pin::new(body).poll_frame(context),
+            Self::Static(body, _) if body.is_empty() => Poll::Ready(None),
+            Self::Static(body, state) => {
+                state.continues();
+                let piece = body.split_to(body.len().min(STATIC_PIECE_BYTES));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
             Self::Stream(stream) => Pin::new(&mut **stream).poll_frame(context),
         }
     }
@@ -241,6 +259,7 @@ impl Body for ReplyBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
+            Self::Static(body, _) => body.is_empty(),
             Self::Stream(_) => false,
         }
     }
@@ -248,6 +267,7 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
+            Self::Static(body, _) => SizeHint::with_exact(body.len() as u64),
             Self::Stream(_) => SizeHint::default(),
         }
     }

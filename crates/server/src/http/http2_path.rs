@@ -3,9 +3,12 @@
 //! A client that leaves answers unread is cut as on HTTP/1: with an event stream only that stream ends, with another answer the
 //! connection does. Everything that a connection may take has a limit here.
 
+use super::admission::bounds::{
+    CONNECTION_WINDOW, IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES, MAX_STREAMS, STREAM_WINDOW,
+};
+use super::admission::connections::Connection;
 use super::general_path::{GeneralReply, answer, bytes, head};
 use super::grpc::{self, Messages};
-use super::limits::{IDLE_TIMEOUT, LINGER_TIMEOUT, MAX_HEAD_BYTES};
 use super::listeners::Peer;
 use super::stream::EventStream;
 use super::transport::Transport;
@@ -29,11 +32,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Most requests of one connection at a time.
-const MAX_STREAMS: u32 = 100;
-/// Most bytes of request bodies that a client may send before the server has read them, of a request and of a connection.
-const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Bytes of a response after which its next piece has to wait.
 const SEND_BUFFER: usize = 64 * 1024;
 /// How often a client is asked whether it is still there, and how long its answer may take.
@@ -50,9 +48,10 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
     worker: Rc<Worker>,
     stream: S,
     peer: Peer,
+    connection: Rc<Connection>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let state = Rc::new(ConnectionState::new());
+    let state = Rc::new(ConnectionState::new(connection));
     // Streams end with their connection: when the server stops, and when the connection is old.
     let (ending, ends) = watch::channel(false);
     let service = service_fn(|request| {
@@ -136,6 +135,7 @@ async fn respond(
 
 /// The state of one connection.
 struct ConnectionState {
+    connection: Rc<Connection>,
     /// Answers, except event streams.
     unsent: Unsent,
     /// Requests in progress, and event streams.
@@ -145,8 +145,9 @@ struct ConnectionState {
 }
 
 impl ConnectionState {
-    fn new() -> Self {
-        Self { unsent: Unsent::default(), active: Cell::new(0), rested: Cell::new(Instant::now()) }
+    fn new(connection: Rc<Connection>) -> Self {
+        let (active, rested) = (Cell::new(0), Cell::new(Instant::now()));
+        Self { connection, unsent: Unsent::default(), active, rested }
     }
 
     fn is_busy(&self) -> bool {
@@ -191,16 +192,24 @@ impl ConnectionState {
 struct ActiveStream(Rc<ConnectionState>);
 
 impl ActiveStream {
-    fn new(state: &Rc<ConnectionState>) -> Self {
+    /// `None` when the connection has to close instead.
+    fn new(state: &Rc<ConnectionState>) -> Option<Self> {
+        if state.active.get() == 0 && !state.connection.begin() {
+            return None;
+        }
         state.active.set(state.active.get() + 1);
-        Self(Rc::clone(state))
+        Some(Self(Rc::clone(state)))
     }
 }
 
 impl Drop for ActiveStream {
     fn drop(&mut self) {
-        self.0.active.set(self.0.active.get() - 1);
-        self.0.rested.set(Instant::now());
+        let (left, now) = (self.0.active.get() - 1, Instant::now());
+        self.0.active.set(left);
+        self.0.rested.set(now);
+        if left == 0 {
+            self.0.connection.rest(now.into_std());
+        }
     }
 }
 
@@ -213,7 +222,7 @@ struct StreamExecutor {
 
 impl<F: Future<Output = ()> + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, work: F) {
-        let active = ActiveStream::new(&self.state);
+        let Some(active) = ActiveStream::new(&self.state) else { return };
         let (events, stop) = (Rc::new(EventsSent::default()), self.stop.clone());
         let work = Box::pin(EVENTS_SENT.scope(Rc::clone(&events), work));
         tokio::task::spawn_local(async move {
@@ -272,8 +281,6 @@ pub(super) enum Http2Body {
     Stream(Box<EventStream>, Unsent),
     /// The answer of a call of gRPC.
     Messages(Messages),
-    /// The answer of a service of tonic.
-    Tonic(tonic::body::Body),
 }
 
 impl Http2Body {
@@ -298,11 +305,6 @@ impl Body for Http2Body {
                 None => None,
             },
             Self::Messages(messages) => return Pin::new(messages).poll_frame(context),
-            Self::Tonic(body) => {
-                // An error ends the stream without a status, which a client reports.
-                let frame = ready!(Pin::new(body).poll_frame(context));
-                return Poll::Ready(frame.and_then(Result::ok).map(Ok));
-            }
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
@@ -310,7 +312,6 @@ impl Body for Http2Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_none(),
-            Self::Tonic(body) => body.is_end_stream(),
             Self::Stream(..) | Self::Messages(_) => false,
         }
     }
@@ -318,7 +319,7 @@ impl Body for Http2Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
-            Self::Stream(..) | Self::Messages(_) | Self::Tonic(_) => SizeHint::default(),
+            Self::Stream(..) | Self::Messages(_) => SizeHint::default(),
         }
     }
 }

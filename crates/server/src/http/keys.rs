@@ -228,6 +228,7 @@ impl Worker {
 
     /// `GET /v1/keys`
     pub(super) async fn keys(&self, context: RequestContext<'_>, page: KeyPage) -> HandlerResult {
+        self.take_page_tokens(context, page.limit).await?;
         let now = self.clock.now();
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");

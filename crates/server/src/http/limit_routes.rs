@@ -25,7 +25,8 @@ impl Worker {
     }
 
     /// `GET /v1/limits`
-    pub(super) async fn limits(&self, page: LimitPage) -> HandlerResult {
+    pub(super) async fn limits(&self, context: RequestContext<'_>, page: LimitPage) -> HandlerResult {
+        self.take_page_tokens(context, page.limit).await?;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let (mut shown, mut after) = (0, page.after);
@@ -59,6 +60,7 @@ impl Worker {
     /// `GET /v1/limits/{limit_id}/usage`
     pub(super) async fn limit_usage(&self, mut request: UsageRequest) -> HandlerResult {
         let wanted = request.limit;
+        self.take_page_tokens(context, wanted).await?;
         // One more shows whether there is another page.
         request.limit = wanted + 1;
         let (limit, counters) = match self.find(Query::LimitUsage(request.clone())).await? {

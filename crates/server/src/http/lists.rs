@@ -2,7 +2,9 @@
 //! once, and it ends early before it becomes too long. A history is not divided into pages, so it reserves memory as
 //! it grows.
 
-use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES};
+use super::admission::Examined;
+use super::admission::bounds::COUNTED_REPLY_BYTES;
+use super::admission::memory::BudgetGuard;
 use super::reply;
 use super::request_error::RequestError;
 use super::restrict::{check_item, check_location, shows_holders};
@@ -14,15 +16,14 @@ use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{Item, ItemKey, Label, Mode, Rejection, ReservationId, StockChange, Transition};
 use stockhold_store::{
-    Answer, EventRow, ItemPageRequest, Query, QueryResult, Request, ReservationFilter, UnitFilter,
+    Answer, EventRow, ItemPageRequest, Query, QueryResult, RESERVATIONS_EXAMINED, Request, ReservationFilter,
+    UnitFilter,
 };
 
 /// Bytes after which a page ends, whatever its limit. The entry that reaches this length is still complete.
 pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Reservations that are read at a time.
 const HOLDS_AT_ONCE: usize = 100;
-/// Most reads for one page. With a filter that few reservations match, the page ends early and has a cursor.
-pub(super) const READS: usize = 64;
 
 impl Worker {
     pub(super) async fn reservation(&self, context: RequestContext<'_>, id: ReservationId) -> HandlerResult {
@@ -126,18 +127,24 @@ impl Worker {
         if let Some(location) = &filter.location {
             check_location(context, location.as_str())?;
         }
+        self.take_page_tokens(context, filter.limit).await?;
+        let principal = &context.caller.principal;
+        filter.created_by = principal.restrictions.own_reservations_only.then(|| principal.actor.clone());
         let mut left = filter.limit;
         let mut out = Vec::new();
         let mut budget = None;
         let mut list = List::open(&mut out, "data");
         let mut cut = None;
-        for _ in 0..READS {
+        let examined = Examined::default();
+        while cut.is_some() || examined.has_room(RESERVATIONS_EXAMINED) {
             filter.limit = cut.unwrap_or(left.min(HOLDS_AT_ONCE));
             let QueryResult::Reservations(mut page) = self.find(Query::Reservations(filter.clone())).await?
             else {
                 return Err(RequestError::wrong_answer());
             };
-            page.holds = self.visible(&context.caller.principal, page.holds).await?;
+            examined.add(page.examined);
+            let seen = self.visible(principal, page.holds, &examined).await?;
+            page.holds = seen;
             let before = (out.len(), list);
             let mut fit = 0;
             for hold in page.holds.iter().take(left) {
@@ -156,7 +163,7 @@ impl Worker {
             left = left.saturating_sub(page.holds.len());
             filter.after = page.next;
             drop(budget.take());
-            budget = self.count_page(&out)?;
+            budget = self.count_page(context, &out)?;
             if page.next.is_none() || left == 0 || cut.is_some() || out.len() >= PAGE_BYTES {
                 break;
             }
@@ -172,6 +179,7 @@ impl Worker {
         mut wanted: ItemPageRequest,
     ) -> HandlerResult {
         let limit = wanted.limit;
+        self.take_page_tokens(context, limit).await?;
         wanted.limit += 1;
         let items = self.visible_items(context, wanted).await?;
         let mut out = Vec::new();
@@ -185,29 +193,21 @@ impl Worker {
         Ok(reply::written(out, None))
     }
 
-    pub(super) async fn units(&self, context: RequestContext<'_>, mut wanted: UnitFilter) -> HandlerResult {
+    pub(super) async fn units(&self, context: RequestContext<'_>, wanted: UnitFilter) -> HandlerResult {
         check_item(context, &wanted.item)?;
+        self.take_page_tokens(context, wanted.limit).await?;
         let holders = shows_holders(context);
-        let mut left = wanted.limit;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
-        for _ in 0..READS {
-            wanted.limit = left;
-            let page = match self.find(Query::Units(wanted.clone())).await? {
-                QueryResult::Units(Some(page)) => page,
-                QueryResult::Units(None) => return Err(self.no_units(wanted.item, None).await),
-                _ => return Err(RequestError::wrong_answer()),
-            };
-            for unit in page.units.iter().take(left) {
-                encode::unit(list.entry(&mut out), unit, holders);
-            }
-            left = left.saturating_sub(page.units.len());
-            wanted.after = page.next;
-            if wanted.after.is_none() || left == 0 {
-                break;
-            }
+        let page = match self.find(Query::Units(wanted.clone())).await? {
+            QueryResult::Units(Some(page)) => page,
+            QueryResult::Units(None) => return Err(self.no_units(wanted.item, None).await),
+            _ => return Err(RequestError::wrong_answer()),
+        };
+        for unit in page.units.iter().take(wanted.limit) {
+            encode::unit(list.entry(&mut out), unit, holders);
         }
-        let next = wanted.after.map(|(position, id)| cursor::of_unit(position, &id));
+        let next = page.next.map(|(position, id)| cursor::of_unit(position, &id));
         list.close_page(&mut out, next.is_some(), next.as_deref());
         Ok(reply::written(out, None))
     }
@@ -220,6 +220,10 @@ impl Worker {
         known: Option<&[u8]>,
     ) -> HandlerResult {
         check_item(context, &item)?;
+        if let Some(item) = self.item_if_known(&item).await? {
+            let units = usize::try_from(item.figures.total_units).unwrap_or(usize::MAX);
+            self.take_page_tokens(context, units).await?;
+        }
         let map = match self.find(Query::SeatMap { item: item.clone(), layout }).await? {
             QueryResult::SeatMap(Some(map)) => map,
             QueryResult::SeatMap(None) => return Err(self.no_units(item, None).await),
@@ -265,9 +269,9 @@ impl Worker {
             }
             _ => return Err(RequestError::wrong_answer()),
         };
-        let mut shown = self.visible_events(context, rows).await?;
+        let mut shown = self.visible_events(context, rows, &Examined::default()).await?;
         shown.retain(|row| EventType::of(&row.event).is_some());
-        self.history_page(&shown)
+        self.history_page(context, &shown)
     }
 
     pub(super) async fn unit_history(
@@ -283,7 +287,7 @@ impl Worker {
             QueryResult::UnitHistory(None) => return Err(self.no_units(item, Some(unit)).await),
             _ => return Err(RequestError::wrong_answer()),
         };
-        rows = self.visible_events(context, rows).await?;
+        rows = self.visible_events(context, rows, &Examined::default()).await?;
         // One event may have added thousands of units. Only the requested one is shown.
         for row in &mut rows {
             if let Transition::Stock { change: StockChange::UnitsAdded(units), .. } =
@@ -292,18 +296,18 @@ impl Worker {
                 *units = units.iter().filter(|one| one.id == unit).cloned().collect();
             }
         }
-        self.history_page(&rows)
+        self.history_page(context, &rows)
     }
 
     /// A history. It reserves memory as it grows.
-    fn history_page(&self, rows: &[EventRow]) -> HandlerResult {
+    fn history_page(&self, context: RequestContext<'_>, rows: &[EventRow]) -> HandlerResult {
         let mut out = Vec::new();
         let mut budget = None;
         let mut list = List::open(&mut out, "data");
         for row in rows {
             encode::event(list.entry(&mut out), row);
             drop(budget.take());
-            budget = self.count_page(&out)?;
+            budget = self.count_page(context, &out)?;
         }
         list.close(&mut out);
         Ok(reply::written(out, budget))
@@ -318,7 +322,11 @@ impl Worker {
     }
 
     /// Reserves memory for a page that has become long. Fails when the budget is used up.
-    pub(super) fn count_page(&self, out: &Vec<u8>) -> Result<Option<BudgetGuard>, RequestError> {
-        (out.len() >= COUNTED_REPLY_BYTES).then(|| self.reserve_memory(out.capacity())).transpose()
+    pub(super) fn count_page(
+        &self,
+        context: RequestContext<'_>,
+        out: &Vec<u8>,
+    ) -> Result<Option<BudgetGuard>, RequestError> {
+        (out.len() >= COUNTED_REPLY_BYTES).then(|| self.reserve_memory(context, out.capacity())).transpose()
     }
 }

@@ -1,12 +1,13 @@
 //! Counters and latencies of routes and commands. A worker registers each metric once and then finds it by a number,
 //! so a request needs no look-up by name.
 
-use super::memory_budget::MemoryBudget;
+use super::admission::Admission;
+use super::admission::connections::{self, Connections};
 use super::route::Route;
 use metrics::{Counter, Histogram};
 use std::cell::OnceCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stockhold_api::problem::Reason;
 use stockhold_api::routes::RouteId;
@@ -49,6 +50,7 @@ pub(crate) fn describe() {
         super::tls::FAILED,
         "TLS handshakes that failed, took too long or made room for others; also plain HTTP that was sent to a port with TLS"
     );
+    connections::describe();
     metrics::counter!("stockhold_slow_consumers_total").increment(0);
     metrics::counter!(super::tls::FAILED).increment(0);
 }
@@ -57,9 +59,8 @@ pub(crate) fn describe() {
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerGauges {
     pub(super) draining: Arc<AtomicBool>,
-    pub(super) connections: Arc<AtomicUsize>,
-    pub(super) streams: Arc<AtomicUsize>,
-    pub(super) memory: MemoryBudget,
+    pub(super) connections: Arc<Connections>,
+    pub(super) admission: Admission,
 }
 
 impl WorkerGauges {
@@ -71,10 +72,9 @@ impl WorkerGauges {
     /// Sets the gauges.
     #[expect(clippy::cast_precision_loss, reason = "gauges")]
     pub(super) fn set(&self) {
-        let count = |count: &AtomicUsize| count.load(Ordering::Relaxed) as f64;
-        metrics::gauge!("stockhold_connections").set(count(&self.connections));
-        metrics::gauge!("stockhold_event_streams").set(count(&self.streams));
-        metrics::gauge!("stockhold_bytes_in_flight").set(self.memory.used() as f64);
+        metrics::gauge!("stockhold_connections").set(self.connections.count() as f64);
+        metrics::gauge!("stockhold_event_streams").set(self.admission.event_streams.count() as f64);
+        metrics::gauge!("stockhold_bytes_in_flight").set(self.admission.memory.used() as f64);
     }
 }
 

@@ -1,8 +1,7 @@
 //! The HTTP server: an acceptor that distributes connections to workers. A worker is a thread with its own runtime,
 //! pending replies and connections. A request stays on its worker's thread from the first byte to the last.
 
-mod limits;
-mod memory_budget;
+mod admission;
 
 mod body;
 mod checkout_routes;
@@ -27,6 +26,7 @@ mod route;
 
 mod archive_routes;
 mod commands;
+mod credential_watch;
 mod document;
 mod event_pages;
 mod event_tailer;
@@ -63,9 +63,11 @@ pub(crate) use tls::Tls;
 
 use crate::access::Access;
 use crate::archiver::Archiver;
+use admission::Admission;
+use admission::bounds::{CONNECTIONS, CONNECTIONS_AT_LEAST};
+use admission::connections::{Connection, Connections};
 use event_tailer::EventTailer;
 use listeners::Peer;
-use memory_budget::MemoryBudget;
 use pending_replies::PendingReplies;
 use std::cell::RefCell;
 use std::io;
@@ -89,12 +91,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use worker::{CountGuard, Worker};
 
-/// Most open connections, if the process may open that many files. Further ones wait in the listener's backlog.
-const CONNECTIONS: usize = 16_384;
 /// Open files besides connections, with a reserve.
 const OTHER_FILES: usize = 128;
-/// Fewest connections, even if the process may open few files.
-const CONNECTIONS_AT_LEAST: usize = 64;
+/// Most connections that were told to close and have not closed yet, beyond the bound.
+const CLOSING: usize = 64;
+const _: () = assert!(CLOSING < OTHER_FILES);
+/// Pause of the acceptor while so many are closing.
+const CLOSING_PAUSE: Duration = Duration::from_millis(10);
 /// How long a stopping server still accepts connections: enough for requests that are on their way.
 const QUIET: Duration = Duration::from_millis(500);
 /// Longest time for requests in progress after that.
@@ -103,8 +106,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Pause before a part of a worker that panicked starts again.
 const RESTART_PAUSE: Duration = Duration::from_millis(10);
 
-/// An accepted connection, and its place in the count of open ones.
-type Accepted = (net::TcpStream, Peer, CountGuard);
+/// An accepted connection, and its place among the open ones.
+type Accepted = (net::TcpStream, Peer, Connection);
 
 /// The worker threads.
 pub(crate) struct Http {
@@ -136,6 +139,8 @@ pub(crate) struct Services {
     pub(crate) rules: Arc<HoldLimits>,
     /// After this time a client of HTTP/2 is asked to connect again.
     pub(crate) max_connection_age: Duration,
+    /// Whether gRPC answers reflection.
+    pub(crate) grpc_reflection: bool,
 }
 
 /// The state that all workers share.
@@ -143,14 +148,11 @@ pub(crate) struct Services {
 struct Shared {
     services: Services,
     draining: Arc<AtomicBool>,
-    /// Open connections.
-    open: Arc<AtomicUsize>,
+    connections: Arc<Connections>,
     /// Connections served by hyper, which end by themselves after a stop signal.
     slow: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
-    /// Open event streams.
-    streams: Arc<AtomicUsize>,
-    memory: MemoryBudget,
+    admission: Admission,
     /// If the API speaks TLS.
     tls: Option<Arc<Tls>>,
 }
@@ -158,23 +160,18 @@ struct Shared {
 impl Http {
     /// Starts the workers.
     pub(crate) fn start(threads: usize, services: Services, tls: Option<Arc<Tls>>) -> io::Result<Self> {
+        let most = most_connections();
         let shared = Shared {
             services,
             draining: Arc::default(),
-            open: Arc::default(),
+            connections: Connections::new(most),
             slow: Arc::default(),
             stop: watch::Sender::new(false),
-            streams: Arc::default(),
-            memory: MemoryBudget::default(),
+            admission: Admission::default(),
             tls,
         };
-        let mut http = Self {
-            workers: Vec::new(),
-            connections: Vec::new(),
-            under_way: Vec::new(),
-            most: most_connections(),
-            shared,
-        };
+        let mut http =
+            Self { workers: Vec::new(), connections: Vec::new(), under_way: Vec::new(), most, shared };
         for n in 0..threads {
             let (sender, receiver) = mpsc::unbounded_channel();
             let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
@@ -191,23 +188,28 @@ impl Http {
 
     /// The values of the workers for metrics.
     pub(crate) fn gauges(&self) -> WorkerGauges {
-        let Shared { draining, open, streams, memory, .. } = self.shared.clone();
-        WorkerGauges { draining, connections: open, streams, memory }
+        let Shared { draining, connections, admission, .. } = self.shared.clone();
+        WorkerGauges { draining, connections, admission }
     }
 
     /// Accepts connections until dropped.
     pub(crate) async fn accept(&self, listeners: &Listeners) {
         let mut turn = self.connections.iter().cycle();
+        let Shared { connections, services, .. } = &self.shared;
         loop {
-            if self.shared.open.load(Ordering::Relaxed) >= self.most {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+            if connections.count() >= self.most + CLOSING {
+                tokio::time::sleep(CLOSING_PAUSE).await;
                 continue;
             }
             match listeners.accept().await {
                 Ok((stream, peer)) => {
+                    // Without a place for it, the connection is closed.
+                    let Some(place) = connections.admit(services.access.counted_network(peer.address)) else {
+                        continue;
+                    };
                     if let Some(worker) = turn.next() {
                         // A worker ends only together with all others, and its connections with it.
-                        let _ = worker.send((stream, peer, CountGuard::new(&self.shared.open)));
+                        let _ = worker.send((stream, peer, place));
                     }
                 }
                 Err(error) => {
@@ -293,28 +295,28 @@ async fn work(
         access: shared.services.access,
         rules: shared.services.rules,
         max_connection_age: shared.services.max_connection_age,
+        grpc_reflection: shared.services.grpc_reflection,
         metrics: metrics::RouteMetrics::new(),
         draining: shared.draining,
         stop: shared.stop.clone(),
         under_way,
-        streams: shared.streams,
-        health_watches: Arc::default(),
-        memory: shared.memory,
+        admission: shared.admission,
         tailer,
         creators: restrict::Creators::default(),
         ended_orders: profiles::EndedOrders::default(),
         date: RefCell::default(),
     });
-    while let Some((stream, peer, open)) = connections.recv().await {
+    while let Some((stream, peer, connection)) = connections.recv().await {
         let (worker, stop, slow) = (Rc::clone(&worker), shared.stop.subscribe(), Arc::clone(&shared.slow));
-        let tls = shared.tls.clone();
-        tokio::task::spawn_local(async move {
+        let (tls, connection) = (shared.tls.clone(), Rc::new(connection));
+        let served = Rc::clone(&connection);
+        let task = tokio::task::spawn_local(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => serve_connection(worker, stream, peer, stop, slow, tls).await,
+                Ok(stream) => serve_connection(worker, stream, peer, served, stop, slow, tls).await,
                 Err(error) => tracing::warn!(%error, "a connection could not be taken over"),
             }
-            drop(open);
         });
+        connection.served_by(task.abort_handle());
     }
 }
 
@@ -335,6 +337,7 @@ async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,
     peer: Peer,
+    connection: Rc<Connection>,
     stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
     tls: Option<Arc<Tls>>,
@@ -343,19 +346,19 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     if let Some(tls) = tls {
         // Boxed, so that plain connections are not larger for it.
-        return Box::pin(tls::serve_connection(worker, stream, peer, stop, slow, tls)).await;
+        return Box::pin(tls::serve_connection(worker, stream, peer, connection, stop, slow, tls)).await;
     }
     if peer.is_grpc {
         let busy = CountGuard::new(&slow);
-        Box::pin(http2_path::serve_connection(worker, stream, peer, stop)).await;
+        Box::pin(http2_path::serve_connection(worker, stream, peer, connection, stop)).await;
         drop(busy);
         return;
     }
-    match fast_path::serve_connection(&worker, stream, peer).await {
+    match fast_path::serve_connection(&worker, stream, peer, &connection).await {
         fast_path::FastPathEnd::Closed => {}
         fast_path::FastPathEnd::HandOver(stream, read) => {
             let busy = CountGuard::new(&slow);
-            general_path::serve_connection(worker, read, stream, peer, stop).await;
+            general_path::serve_connection(worker, read, stream, peer, connection, stop).await;
             drop(busy);
         }
     }

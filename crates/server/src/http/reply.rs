@@ -1,7 +1,7 @@
 //! Turns outcomes into replies, before they are written to a connection. The matches are exhaustive, so a new outcome
 //! does not compile until it has a status.
 
-use super::memory_budget::BudgetGuard;
+use super::admission::memory::BudgetGuard;
 use super::page_headers::page_headers;
 use super::request_error::RequestError;
 use super::stream::EventStream;
@@ -248,7 +248,8 @@ pub(super) fn written(body: Vec<u8>, budget: Option<BudgetGuard>) -> Reply {
 
 /// 200 and an event stream.
 pub(super) fn stream(stream: Option<EventStream>) -> Reply {
-    let headers = vec![("cache-control", "no-store".into())];
+    let headers =
+        vec![("cache-control", "no-store, no-transform".into()), ("x-accel-buffering", "no".into())];
     Reply { headers, stream: stream.map(Box::new), ..Reply::new(200, Some("text/event-stream"), Vec::new()) }
 }
 

@@ -1,6 +1,8 @@
 //! What a restricted caller may see: its locations, its sales channels, its own reservations. What it may change is judged by the rules,
 //! with the state that is changed. A caller without restrictions costs nothing here.
 
+use super::admission::Examined;
+use super::admission::bounds::CREATOR_WEIGHT;
 use super::request_error::RequestError;
 use super::worker::{RequestContext, Worker};
 use lru::LruCache;
@@ -87,7 +89,7 @@ impl Worker {
 
     /// Refuses a reservation that somebody else made, if the caller may only see its own. Who made a reservation never changes.
     async fn check_own(&self, principal: &Principal, id: ReservationId) -> Result<(), RequestError> {
-        if self.is_own(principal, id).await? {
+        if self.is_own(principal, id, &Examined::default()).await? {
             return Ok(());
         }
         Err(Problem::from(Rejection::UnknownReservation(id)).into())
@@ -98,8 +100,10 @@ impl Worker {
         &self,
         principal: &Principal,
         hold: &Hold,
+        examined: &Examined,
     ) -> Result<bool, RequestError> {
-        Ok(principal.restrictions.denies_hold(hold).is_none() && self.is_own(principal, hold.id).await?)
+        Ok(principal.restrictions.denies_hold(hold).is_none()
+            && self.is_own(principal, hold.id, examined).await?)
     }
 
     /// Whether the caller may see an event. What limits count concerns everything, so a restricted caller's event is left without it.
@@ -107,14 +111,19 @@ impl Worker {
         &self,
         principal: &Principal,
         row: &mut EventRow,
+        examined: &Examined,
     ) -> Result<bool, RequestError> {
         let restrictions = &principal.restrictions;
+        let creator = restrictions.own_reservations_only.then(|| creator_of_event(row).cloned()).flatten();
         match &mut row.event.transition {
             Transition::Record { .. } => Ok(restrictions.is_none() && principal.may(AccessScope::KeysAdmin)),
             _ if restrictions.is_none() => Ok(true),
             Transition::Hold { hold, limits, .. } => {
                 *limits = None;
-                self.sees_reservation(principal, hold).await
+                if let Some(creator) = creator {
+                    self.creators.0.borrow_mut().put(hold.id, creator);
+                }
+                self.sees_reservation(principal, hold, examined).await
             }
             Transition::Stock { item, .. } => Ok(restrictions.denies_item(&item.key).is_none()),
             Transition::Limit { .. } => Ok(false),
@@ -127,13 +136,14 @@ impl Worker {
         &self,
         principal: &Principal,
         holds: Vec<Hold>,
+        examined: &Examined,
     ) -> Result<Vec<Hold>, RequestError> {
         if principal.restrictions.is_none() {
             return Ok(holds);
         }
         let mut seen = Vec::with_capacity(holds.len());
         for hold in holds {
-            if self.sees_reservation(principal, &hold).await? {
+            if self.sees_reservation(principal, &hold, examined).await? {
                 seen.push(hold);
             }
         }
@@ -145,10 +155,11 @@ impl Worker {
         &self,
         context: RequestContext<'_>,
         rows: Vec<EventRow>,
+        examined: &Examined,
     ) -> Result<Vec<EventRow>, RequestError> {
         let mut seen = Vec::with_capacity(rows.len());
         for mut row in rows {
-            if self.reveal_event(&context.caller.principal, &mut row).await? {
+            if self.reveal_event(&context.caller.principal, &mut row, examined).await? {
                 seen.push(row);
             }
         }
@@ -195,7 +206,12 @@ impl Worker {
     }
 
     /// Whether a reservation is one that the caller created, if it may only see those.
-    async fn is_own(&self, principal: &Principal, id: ReservationId) -> Result<bool, RequestError> {
+    async fn is_own(
+        &self,
+        principal: &Principal,
+        id: ReservationId,
+        examined: &Examined,
+    ) -> Result<bool, RequestError> {
         if !principal.restrictions.own_reservations_only {
             return Ok(true);
         }
@@ -203,6 +219,7 @@ impl Worker {
         let creator = match known {
             Some(creator) => Some(creator),
             None => {
+                examined.add(CREATOR_WEIGHT);
                 let creator = self.creator(id).await?;
                 if let Some(creator) = &creator {
                     self.creators.0.borrow_mut().put(id, creator.clone());
@@ -225,9 +242,7 @@ impl Worker {
         else {
             return Ok(None);
         };
-        // What was made of another reservation belongs to the creator of that one.
-        let details = hold.details();
-        match details.split_from.or(details.replaces) {
+        match made_of(hold) {
             Some(other) => Box::pin(self.creator(other)).await,
             None => Ok(Some(first.event.origin.actor)),
         }
@@ -237,6 +252,20 @@ impl Worker {
 /// Refuses what the rules of access deny.
 pub(super) fn allow(denied: Option<AccessDenied>) -> Result<(), RequestError> {
     denied.map_or(Ok(()), |denied| Err(Problem::denied(denied).into()))
+}
+
+/// The reservation that another was made of. That one belongs to the creator of this one.
+fn made_of(hold: &Hold) -> Option<ReservationId> {
+    let details = hold.details();
+    details.split_from.or(details.replaces)
+}
+
+/// Who created a reservation, if its event says it.
+fn creator_of_event(row: &EventRow) -> Option<&Label> {
+    let Transition::Hold { change: HoldChange::Created, hold, .. } = &row.event.transition else {
+        return None;
+    };
+    made_of(hold).is_none().then_some(&row.event.origin.actor)
 }
 
 /// Refuses an item at a location that the caller may not see, whether the item exists or not.

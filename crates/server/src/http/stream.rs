@@ -5,42 +5,34 @@
 //! There is no queue for clients: each gets a piece when it has read the one before. A client that reads nothing for
 //! too long is disconnected (`socket.rs`). It continues from its last id when it reconnects.
 
+use super::admission::Examined;
+use super::admission::places::{NoPlace, Place};
 use super::authorize::client_address;
+use super::credential_watch::CredentialWatch;
 use super::event_pages::EVENTS_AT_ONCE;
 use super::event_tailer::{POLL_INTERVAL, Subscription};
 use super::reply;
 use super::request_error::RequestError;
-use super::request_head::SingleHeader;
-use super::worker::{CountGuard, HandlerResult, RequestContext, Worker};
+use super::worker::{HandlerResult, RequestContext, Worker};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;
 use std::io::Write;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_api::decode::{EventFormat, EventStreamQuery};
 use stockhold_api::problem::Problem;
 use stockhold_api::{EventTypes, encode};
-use stockhold_domain::Instant;
 use stockhold_service::Caller;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Streams that may be open at once.
-const STREAMS: usize = 256;
 /// Bytes after which a piece is sent. The event that reaches this length is still complete.
 const PIECE: usize = 64 * 1024;
 /// Time without a piece after which a comment or a position is sent, so that both ends notice a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often the credential of an open stream is checked.
-const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The same in microseconds.
-const CREDENTIAL_CHECK_MICROS: i64 = 1_000_000;
-const _: () = assert!(CREDENTIAL_CHECK_INTERVAL.as_micros() == CREDENTIAL_CHECK_MICROS as u128);
 /// The comment before the end of a stream whose credential is not valid any more.
 pub(super) const CREDENTIAL_ENDED: &[u8] = b": the credential has ended\n\n";
 /// Time after which a client should reconnect, in milliseconds.
@@ -50,7 +42,7 @@ const RETRY_MILLIS: u32 = 1_000;
 #[derive(Debug)]
 pub(super) struct EventStream {
     pieces: mpsc::Receiver<Bytes>,
-    _open: CountGuard,
+    _place: Place,
 }
 
 impl Body for EventStream {
@@ -76,10 +68,11 @@ impl Worker {
         if context.head.method == "HEAD" {
             return Ok(reply::stream(None));
         }
-        let open = CountGuard::new(&self.streams);
-        if self.streams.load(Ordering::Relaxed) > STREAMS {
-            return Err(Problem::too_many_streams(STREAMS).into());
-        }
+        let holder = self.holder(context.caller, client_address(context.head));
+        let place = self.admission.event_streams.take(holder).map_err(|full| match full {
+            NoPlace::All(most) => Problem::too_many_streams(most),
+            NoPlace::OfHolder(most) => Problem::too_many_own_streams(most),
+        })?;
         let after = match stream.after {
             Some(after) => {
                 self.is_history(after).await?;
@@ -90,7 +83,7 @@ impl Worker {
         };
         let (sender, pieces) = mpsc::channel(1);
         tokio::task::spawn_local(feed(Rc::clone(self), Subscriber::of(context, stream), after, sender));
-        Ok(reply::stream(Some(EventStream { pieces, _open: open })))
+        Ok(reply::stream(Some(EventStream { pieces, _place: place })))
     }
 }
 
@@ -108,7 +101,7 @@ async fn feed(worker: Rc<Worker>, subscriber: Subscriber, after: u64, pieces: mp
     tokio::select! {
         () = sent => {}
         () = pieces.closed() => {}
-        () = subscriber.credential_ends(&worker) => {
+        () = subscriber.credential.ended(&worker) => {
             let _ = pieces.try_send(Bytes::from_static(CREDENTIAL_ENDED));
         }
         _ = stop.wait_for(|stop| *stop) => {
@@ -123,36 +116,16 @@ struct Subscriber {
     caller: Caller,
     types: EventTypes,
     format: EventFormat,
-    authorization: Option<Vec<u8>>,
-    client: IpAddr,
+    credential: CredentialWatch,
 }
 
 impl Subscriber {
     fn of(context: RequestContext<'_>, stream: EventStreamQuery) -> Self {
-        let authorization = match context.head.authorization {
-            SingleHeader::Value(value) => Some(value.to_vec()),
-            SingleHeader::Absent | SingleHeader::Repeated => None,
-        };
         Self {
             caller: context.caller.clone(),
             types: stream.types,
             format: stream.format,
-            authorization,
-            client: client_address(context.head),
-        }
-    }
-
-    /// Waits until the credential is refused, for example because its key was revoked, or can't be checked any more. A check holds
-    /// until the next one, so it is made for the instant of that one. Otherwise a stream could outlive the table of keys.
-    async fn credential_ends(&self, worker: &Worker) {
-        loop {
-            tokio::time::sleep(CREDENTIAL_CHECK_INTERVAL).await;
-            let next = Instant::from_micros(worker.clock.now().micros() + CREDENTIAL_CHECK_MICROS);
-            let checked =
-                worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, next);
-            if checked.is_err() {
-                return;
-            }
+            credential: CredentialWatch::of(context.head),
         }
     }
 }
@@ -233,11 +206,13 @@ async fn next(
     let mut rows = worker.events_after(progress.position, *ask).await?;
     let mut piece = Vec::new();
     let mut fit = 0;
+    // A stream reads at its own pace, so it has no bound.
+    let examined = Examined::default();
     for row in &mut rows {
         progress.position = row.position;
         fit += 1;
         if !subscriber.types.has(&row.event)
-            || !worker.reveal_event(&subscriber.caller.principal, row).await?
+            || !worker.reveal_event(&subscriber.caller.principal, row, &examined).await?
         {
             continue;
         }

@@ -1,8 +1,8 @@
 //! What HTTP/2 has taken and not sent. Its streams have windows of their own, so a client can leave any answer unread on a
 //! connection that works otherwise. Each piece has a time by which it must have been sent, and reserves its memory until then.
 
-use super::limits::{SEND_STALL_TIMEOUT, send_timeout};
-use super::memory_budget::BudgetGuard;
+use super::admission::bounds::{SEND_STALL_TIMEOUT, send_timeout};
+use super::admission::memory::BudgetGuard;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,14 +76,15 @@ impl Drop for Piece {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory_budget::MemoryBudget;
+    use super::super::admission::Holder;
+    use super::super::admission::memory::MemoryBudget;
     use super::*;
     use tokio::time::timeout;
 
     #[tokio::test(start_paused = true)]
     async fn a_piece_is_unsent_until_its_last_part_is_dropped() {
         let (unsent, memory) = (Unsent::default(), MemoryBudget::default());
-        let mut budget = memory.guard();
+        let mut budget = memory.guard(Holder::Everybody);
         assert!(budget.grow(6));
         let mut whole = unsent.track(Bytes::from_static(b"answer"), Some(budget));
         let part = whole.split_to(3);

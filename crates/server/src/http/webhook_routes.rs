@@ -178,7 +178,12 @@ impl Worker {
     }
 
     /// `GET /v1/webhooks/{webhook_id}/deliveries`
-    pub(super) async fn deliveries(&self, (id, query): (Label, DeliveriesQuery)) -> HandlerResult {
+    pub(super) async fn deliveries(
+        &self,
+        context: RequestContext<'_>,
+        (id, query): (Label, DeliveriesQuery),
+    ) -> HandlerResult {
+        self.take_page_tokens(context, query.limit).await?;
         let (record, _) = self.stored_webhook(&id).await?;
         let page = DeliveryPage { status: query.status, before: query.before, limit: query.limit };
         let found = self.relay.webhook_deliveries(id.as_str(), &record, page).await;

@@ -1,9 +1,11 @@
 //! The steps of one request: route, body, command, store, response.
 
+use super::admission::Admission;
+use super::admission::bounds::{COUNTED_REPLY_BYTES, COUNTED_STREAM_REPLY_BYTES};
+use super::admission::memory::BudgetGuard;
 use super::authorize;
 use super::document;
 use super::event_tailer::EventTailer;
-use super::memory_budget::{BudgetGuard, COUNTED_REPLY_BYTES, COUNTED_STREAM_REPLY_BYTES, MemoryBudget};
 use super::metrics::RouteMetrics;
 use super::origin;
 use super::page_headers::HTML;
@@ -16,6 +18,7 @@ use super::restrict::{Creators, shows_holders};
 use super::route::{Route, RouteError};
 use crate::access::{Access, CrossOrigin, RateVerdict};
 use crate::archiver::Archiver;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,17 +66,15 @@ pub(super) struct Worker {
     pub(super) rules: Arc<HoldLimits>,
     /// After this time a client of HTTP/2 is asked to connect again.
     pub(super) max_connection_age: Duration,
+    /// Whether gRPC answers reflection.
+    pub(super) grpc_reflection: bool,
     pub(super) metrics: RouteMetrics,
     pub(super) draining: Arc<AtomicBool>,
     /// Becomes true when open connections have to end.
     pub(super) stop: watch::Sender<bool>,
     /// Requests in progress. The drain waits for them.
     pub(super) under_way: Arc<AtomicUsize>,
-    /// Event streams of all workers.
-    pub(super) streams: Arc<AtomicUsize>,
-    /// Watches of health, of this worker.
-    pub(super) health_watches: Arc<AtomicUsize>,
-    pub(super) memory: MemoryBudget,
+    pub(super) admission: Admission,
     pub(super) tailer: Rc<EventTailer>,
     pub(super) creators: Creators,
     pub(super) ended_orders: EndedOrders,
@@ -126,12 +127,12 @@ impl Worker {
         Rc::clone(&date.1)
     }
 
-    /// Answers one request. Its body is read only if the caller may use the route.
+    /// Answers one request. Its body is read only if the caller may use the route, by a function that learns who the caller is.
     pub(super) async fn answer<B: AsRef<[u8]>>(
         self: &Rc<Self>,
         head: &RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
-        body: impl Future<Output = Result<B, Problem>>,
+        body: impl AsyncFnOnce(&Caller) -> Result<B, Problem>,
         request_id: &RequestId,
         begun: Monotonic,
     ) -> Reply {
@@ -143,7 +144,7 @@ impl Worker {
         self: &Rc<Self>,
         head: &RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
-        body: impl Future<Output = Result<B, Problem>>,
+        body: impl AsyncFnOnce(&Caller) -> Result<B, Problem>,
         request_id: &RequestId,
         begun: Monotonic,
         known: Option<Arc<Caller>>,
@@ -152,7 +153,6 @@ impl Worker {
         let served = self.authorize_and_serve(head, found, body, request_id, &rate, known);
         let served = std::pin::pin!(served);
         let handled = or_panicked(served).await.unwrap_or_else(|| Err(RequestError::internal("a panic")));
-        let handled = handled.and_then(|reply| self.with_budget(head, reply));
         self.finish(head, found, handled, request_id, begun, &rate)
     }
 
@@ -188,7 +188,7 @@ impl Worker {
         self: &Rc<Self>,
         head: &RequestHead<'_>,
         found: Result<Route<'_>, RouteError>,
-        body: impl Future<Output = Result<B, Problem>>,
+        body: impl AsyncFnOnce(&Caller) -> Result<B, Problem>,
         request_id: &RequestId,
         rate: &Cell<Option<RateVerdict>>,
         known: Option<Arc<Caller>>,
@@ -202,6 +202,10 @@ impl Worker {
         let caller = match (known, found) {
             (Some(caller), _) => caller,
             (None, Ok(route)) if route.id.spec().scope == RequiredScope::Open => {
+                // A webhook of a payment provider has a signature instead, and counts when that is refused.
+                if route.id != RouteId::ProviderWebhook {
+                    self.count_open_request(head, rate).await?;
+                }
                 self.access.authenticator.anonymous()
             }
             (None, _) => self.authenticate(head).await?,
@@ -216,15 +220,19 @@ impl Worker {
             }
         })?;
         self.check_route(route, &caller).await?;
-        let body = body.await?;
+        if route.id == RouteId::ProviderWebhook && !self.may_be_webhook(route, head) {
+            return self.provider_webhook(context, route.parameters[0], &[]).await;
+        }
+        let body = body(&caller).await?;
         if let Some(origin) = origin::foreign_origin(head, &self.access.cross_origin, &self.access.hosts) {
             return Err(Problem::foreign_origin(&origin).into());
         }
         let served = self.serve(route, context, body.as_ref()).await;
-        served.map_err(|error| match shows_holders(context) {
+        let reply = served.map_err(|error| match shows_holders(context) {
             true => error,
             false => RequestError { problem: error.problem.without_holder(), ..error },
-        })
+        })?;
+        self.with_budget(context, reply)
     }
 
     /// The answer to a preflight of an allowed origin.
@@ -234,16 +242,18 @@ impl Worker {
         allowed.then(|| Reply { headers: CrossOrigin::preflight(), ..reply::empty(204) })
     }
 
-    /// Reserves memory for a long answer, unless that was done before. The answer to a request that may have changed something is
-    /// given in any case, because a refusal would say that nothing was done.
-    fn with_budget(&self, head: &RequestHead<'_>, mut reply: Reply) -> HandlerResult {
+    /// Reserves memory for a long answer, unless that was done before or the answer is a part of the program. The answer to a request
+    /// that may have changed something is given in any case, because a refusal would say that nothing was done.
+    fn with_budget(&self, context: RequestContext<'_>, mut reply: Reply) -> HandlerResult {
+        let Cow::Owned(body) = &reply.body else { return Ok(reply) };
+        let head = context.head;
         let counted_from = if head.is_multiplexed { COUNTED_STREAM_REPLY_BYTES } else { COUNTED_REPLY_BYTES };
-        if reply.body.len() >= counted_from && reply.budget.is_none() {
+        if body.len() >= counted_from && reply.budget.is_none() {
             reply.budget = Some(if matches!(head.method, "GET" | "HEAD") {
-                self.reserve_memory(reply.body.len())?
+                self.reserve_memory(context, body.len())?
             } else {
-                let mut budget = self.memory.guard();
-                budget.add(reply.body.len());
+                let mut budget = self.memory_of(context.caller, head);
+                budget.add(body.len());
                 budget
             });
         }
@@ -251,9 +261,18 @@ impl Worker {
     }
 
     /// Reserves memory for a long answer. Fails as overloaded when the budget is used up.
-    pub(super) fn reserve_memory(&self, bytes: usize) -> Result<BudgetGuard, RequestError> {
-        let mut budget = self.memory.guard();
+    pub(super) fn reserve_memory(
+        &self,
+        context: RequestContext<'_>,
+        bytes: usize,
+    ) -> Result<BudgetGuard, RequestError> {
+        let mut budget = self.memory_of(context.caller, context.head);
         if budget.grow(bytes) { Ok(budget) } else { Err(RequestError::from_store(&Failure::Overloaded)) }
+    }
+
+    /// A guard of memory for a request of a caller, which has reserved nothing.
+    pub(super) fn memory_of(&self, caller: &Caller, head: &RequestHead<'_>) -> BudgetGuard {
+        self.admission.memory.guard(self.holder(caller, authorize::client_address(head)))
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each route")]

@@ -1,6 +1,7 @@
 //! The binary as its users have it: started as a process, spoken to over HTTP.
 
 mod access;
+mod admission;
 mod api;
 mod archive;
 mod backup;

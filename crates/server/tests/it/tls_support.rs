@@ -252,7 +252,10 @@ impl HttpClient {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let request = request.body(Full::new(body.into())).unwrap();
         match &mut self.sender {
-            Sender::One(sender) => sender.send_request(request).await,
+            Sender::One(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
             Sender::Two(sender) => sender.send_request(request).await,
         }
     }

@@ -1,4 +1,4 @@
-//! Postings: which batches of the log mention an owner, a SKU, a location, an order, a reservation or a unit. Lists and
+//! Postings: which batches of the log mention an owner, a customer, a creator, a SKU, a location, an order, a reservation or a unit. Lists and
 //! histories are found by them. They are stored in sorted runs, and postings that no run has yet are in memory.
 //!
 //! A posting may name a batch that does not mention the term. It never misses a batch that does.
@@ -27,6 +27,8 @@ const JOIN_GAP: u64 = 16;
 const CACHED_ITEMS: usize = 65_536;
 /// The number of recent items of a batch that are searched for an item that is already mentioned.
 const RECENT_ITEMS: usize = 8;
+/// The same for the actors that created reservations.
+const RECENT_CREATORS: usize = 4;
 
 /// The runs of postings.
 pub(crate) struct PostingRuns;
@@ -71,6 +73,21 @@ impl TermHasher {
         self.of(b'o', owner.as_bytes())
     }
 
+    /// Finds where reservations for a customer were created.
+    pub(crate) fn customer(self, customer: &str) -> Term {
+        self.of(b'm', customer.as_bytes())
+    }
+
+    /// Finds where an actor created reservations, except those that were made of others.
+    pub(crate) fn creator(self, actor: &str) -> Term {
+        self.of(b'a', actor.as_bytes())
+    }
+
+    /// Finds where reservations were made of others. They belong to the creators of those.
+    pub(crate) fn derived(self) -> Term {
+        self.of(b'd', b"")
+    }
+
     /// Finds where reservations of a SKU were created, at any location.
     pub(crate) fn sku(self, sku: &str) -> Term {
         self.of(b's', sku.as_bytes())
@@ -81,8 +98,8 @@ impl TermHasher {
         self.of(b'l', location.as_bytes())
     }
 
-    /// Finds when reservations were created to which the owner, SKU or location of `term` came later, by a transfer, an amend or a
-    /// merge. Its postings have instants in place of batches, because a list goes by the creation of its reservations.
+    /// Finds when reservations were created to which the owner, customer, SKU or location of `term` came later, by a transfer, a
+    /// payment, an amend or a merge. Its postings have instants in place of batches, because a list goes by the creation of its reservations.
     pub(crate) fn later(self, term: Term) -> Term {
         self.of(b'e', &term.0.to_be_bytes())
     }
@@ -172,6 +189,8 @@ impl UnflushedPostings {
         let number = batch.number;
         let mut seen: [Option<&ItemKey>; RECENT_ITEMS] = [None; RECENT_ITEMS];
         let mut next = (0..RECENT_ITEMS).cycle();
+        let mut creators: [Option<&Label>; RECENT_CREATORS] = [None; RECENT_CREATORS];
+        let mut next_creator = (0..RECENT_CREATORS).cycle();
         for event in &batch.events {
             for_each_unit(&event.transition, |item, unit, _| self.put(self.terms.unit(item, unit), number));
             let Transition::Hold { change, hold, .. } = &event.transition else { continue };
@@ -186,6 +205,17 @@ impl UnflushedPostings {
                 continue;
             }
             self.put(self.terms.owner(hold.terms.reserve.owner_id.as_str()), number);
+            for customer in reserved_for(hold).into_iter().chain(other_payer(hold)) {
+                self.put(self.terms.customer(customer.as_str()), number);
+            }
+            if is_derived(hold) {
+                self.put(self.terms.derived(), number);
+            } else if !creators.contains(&Some(&event.origin.actor)) {
+                if let Some(creator) = next_creator.next().and_then(|at| creators.get_mut(at)) {
+                    *creator = Some(&event.origin.actor);
+                }
+                self.put(self.terms.creator(event.origin.actor.as_str()), number);
+            }
             for line in &*hold.lines {
                 if seen.contains(&Some(&line.item)) {
                     continue;
@@ -234,7 +264,23 @@ impl UnflushedPostings {
     }
 }
 
-/// The owner, SKUs and locations that a change of a reservation adds to it.
+/// Who a reservation was made for.
+fn reserved_for(hold: &Hold) -> Option<&Label> {
+    hold.terms.reserve.optional.as_ref()?.customer_id.as_ref()
+}
+
+/// Who pays a reservation that was made for somebody else.
+fn other_payer(hold: &Hold) -> Option<&Label> {
+    hold.order_customer().filter(|payer| reserved_for(hold) != Some(payer))
+}
+
+/// Whether a reservation was made of another one, and so belongs to the creator of that one.
+pub(crate) fn is_derived(hold: &Hold) -> bool {
+    let details = hold.details();
+    details.split_from.is_some() || details.replaces.is_some()
+}
+
+/// The owner, customers, SKUs and locations that a change of a reservation adds to it.
 pub(crate) fn later_terms(terms: TermHasher, change: &HoldChange, hold: &Hold) -> Vec<Term> {
     let mut found = Vec::new();
     if let HoldChange::Transferred { from } = change
@@ -242,6 +288,10 @@ pub(crate) fn later_terms(terms: TermHasher, change: &HoldChange, hold: &Hold) -
     {
         found.push(terms.owner(hold.terms.reserve.owner_id.as_str()));
     }
+    // A transfer may bring another customer, and a payment one who pays.
+    let is_transfer = matches!(change, HoldChange::Transferred { .. });
+    let customers = reserved_for(hold).filter(|_| is_transfer).into_iter().chain(other_payer(hold));
+    found.extend(customers.map(|customer| terms.customer(customer.as_str())));
     let lines = hold.lines.iter().zip(change.line_changes().unwrap_or_default());
     for (line, _) in lines.filter(|(_, change)| change.quantity_before == 0) {
         found.extend([terms.sku(line.item.sku()), terms.location(line.item.location())]);

@@ -83,7 +83,7 @@ impl Lookups {
         });
         let missing = self.postings.end(index)?;
         let postings = (missing > 0).then(|| {
-            format!("index: {missing} postings of owners, SKUs, locations, orders, reservations or units are missing")
+            format!("index: {missing} postings of owners, customers, creators, SKUs, locations, orders, reservations or units are missing")
         });
         Ok(keys.into_iter().chain(postings).collect())
     }

@@ -1,6 +1,8 @@
 //! Reads the messages of a call, each within its size limit and the memory budget.
 
-use super::super::memory_budget::BudgetGuard;
+use super::super::admission::Holder;
+use super::super::admission::bounds::BODY_TIMEOUT;
+use super::super::admission::memory::{BudgetGuard, MemoryBudget};
 use super::Call;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -9,6 +11,7 @@ use stockhold_api::problem::Problem;
 use stockhold_domain::RequestId;
 use stockhold_grpc::{Status, code, of_problem, plain};
 use stockhold_store::Failure;
+use tokio::time::{Instant, timeout_at};
 
 /// Length of what stands before each message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -21,24 +24,47 @@ pub(super) struct MessageReader {
     read: BytesMut,
     /// Longest message, in bytes.
     limit: usize,
+    memory: MemoryBudget,
+    holder: Holder,
     budget: BudgetGuard,
     counted: usize,
+    /// When a message that has begun has to be complete.
+    ends: Option<Instant>,
     request_id: RequestId,
 }
 
 impl MessageReader {
-    pub(super) fn new(call: &Call, body: Incoming, limit: usize) -> Self {
-        let (budget, request_id) = (call.worker.memory.guard(), call.request_id.clone());
-        Self { body, read: BytesMut::new(), limit, budget, counted: 0, request_id }
+    /// The messages of a call, whose memory is counted for this holder.
+    pub(super) fn new(call: &Call, body: Incoming, limit: usize, holder: Holder) -> Self {
+        let (memory, request_id) = (call.worker.admission.memory.clone(), call.request_id.clone());
+        let budget = memory.guard(holder.clone());
+        Self {
+            body,
+            read: BytesMut::new(),
+            limit,
+            memory,
+            holder,
+            budget,
+            counted: 0,
+            ends: None,
+            request_id,
+        }
     }
 
-    /// The next message, or `None` after the last one. To drop the future loses nothing.
+    /// The next message, or `None` after the last one. A message that has begun has to end in time. To drop the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             if let Some(message) = self.complete()? {
                 return Ok(Some(message));
             }
-            match self.body.frame().await {
+            let frame = if self.read.is_empty() {
+                self.body.frame().await
+            } else {
+                let ends = *self.ends.get_or_insert_with(|| Instant::now() + BODY_TIMEOUT);
+                let frame = timeout_at(ends, self.body.frame()).await;
+                frame.map_err(|_| status(&Problem::late(), &self.request_id))?
+            };
+            match frame {
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
                     self.count(data.len())?;
@@ -66,7 +92,14 @@ impl MessageReader {
         }
     }
 
-    /// Reserves memory for what was read. What was handed out before is not counted any more.
+    /// The messages that were handed out are done with, so only what is left of the next one is counted.
+    pub(super) fn release(&mut self) {
+        if self.read.is_empty() && self.counted > 0 {
+            (self.budget, self.counted) = (self.memory.guard(self.holder.clone()), 0);
+        }
+    }
+
+    /// Reserves memory for what was read.
     fn count(&mut self, more: usize) -> Result<(), Status> {
         let unread = self.read.len() + more;
         if unread > self.counted {
@@ -93,6 +126,7 @@ impl MessageReader {
         }
         self.read.advance(PREFIX_BYTES);
         let message = self.read.split_to(length).freeze();
+        self.ends = None;
         if self.read.is_empty() && self.read.capacity() > KEPT_BYTES {
             self.read = BytesMut::new();
         }

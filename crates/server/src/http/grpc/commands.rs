@@ -1,17 +1,19 @@
 //! `Commands`: a stream of commands. Commands that have arrived together are executed as one `POST /v1/commands`. Nothing is read
 //! while results wait to be sent, so a client that does not read is not read either.
 
+use super::super::credential_watch::CredentialWatch;
 use super::super::http2_path::{Http2Body, unsent_of_stream};
 use super::super::unsent::Unsent;
 use super::body::MessageReader;
 use super::messages::{Messages, Piece, put};
 use super::unary::{FIRST_ERROR, defect};
-use super::{Call, deadline, status_of};
+use super::{Call, credential_ended, deadline, no_place, status_of};
 use bytes::BytesMut;
 use hyper::Response;
 use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
@@ -29,7 +31,7 @@ const _: () = assert!(BYTES_AT_ONCE + BASKET_BODY_BYTES <= COMMANDS_BODY_BYTES);
 /// Bytes of results after which a piece is sent.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Answers a call. Its caller is checked again with each batch.
+/// Answers a call. Its caller is checked again with each batch, and while it waits for the next one.
 pub(super) async fn respond(
     mut call: Call,
     method: &'static Method,
@@ -40,12 +42,18 @@ pub(super) async fn respond(
     if let Err(error) = call.worker.check_route(route, caller).await {
         return call.problem(&call.refusal(Some(method), error));
     }
+    let holder = call.holder(caller);
+    let place = match call.worker.admission.command_streams.take(holder.clone()) {
+        Ok(place) => place,
+        Err(full) => return call.refused(&no_place("calls of Commands", full)),
+    };
     let (sender, pieces) = mpsc::channel(1);
     let response = call.response(Http2Body::Messages(Messages::Fed(pieces)));
     let unsent = unsent_of_stream();
     tokio::task::spawn_local(async move {
         let mut ends = call.ends.clone();
-        let mut reader = MessageReader::new(&call, body, BASKET_BODY_BYTES);
+        let mut reader = MessageReader::new(&call, body, BASKET_BODY_BYTES, holder);
+        let (worker, credential) = (Rc::clone(&call.worker), CredentialWatch::of(&call.head.borrow()));
         let headers = std::mem::take(&mut call.head.headers);
         call.head.headers = headers.clone();
         let work = async {
@@ -59,12 +67,15 @@ pub(super) async fn respond(
                 if let Some(status) = last {
                     return status;
                 }
+                reader.release();
             }
         };
         let status = tokio::select! {
             status = deadline::within(&headers, work) => status.unwrap_or_else(|status| status),
+            () = credential.ended(&worker) => credential_ended(),
             () = sender.closed() => return,
         };
+        drop(place);
         // A client that is gone reads no status.
         let _ = sender.send(Piece::Status(Box::new(status))).await;
     });

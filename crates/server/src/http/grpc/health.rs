@@ -1,11 +1,11 @@
 //! The standard service for health checks. It needs no credential, as the checks of the admin listener need none.
 
+use super::super::admission::bounds::{BODY_TIMEOUT, OPEN_MESSAGE_BYTES};
 use super::super::http2_path::{Http2Body, unsent_of_stream};
-use super::super::limits::BODY_TIMEOUT;
-use super::super::worker::{CountGuard, Worker};
-use super::Call;
+use super::super::worker::Worker;
 use super::body::MessageReader;
 use super::messages::{Messages, Piece, framed};
+use super::{Call, no_place};
 use hyper::Response;
 use hyper::body::Incoming;
 use prost::Message;
@@ -19,10 +19,6 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
-/// Longest request, in bytes.
-const REQUEST_BYTES: usize = 1_024;
-/// Most watches of one worker.
-const WATCHES: usize = 64;
 /// How often a watch looks for a change.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -31,7 +27,7 @@ pub(super) fn is_for(path: &str) -> bool {
 }
 
 pub(super) async fn respond(call: Call, body: Incoming) -> Response<Http2Body> {
-    let mut reader = MessageReader::new(&call, body, REQUEST_BYTES);
+    let mut reader = MessageReader::new(&call, body, OPEN_MESSAGE_BYTES, call.unauthenticated());
     let message = match timeout(BODY_TIMEOUT, reader.only()).await {
         Ok(Ok(message)) => message,
         Ok(Err(status)) => return call.refused(&status),
@@ -55,10 +51,10 @@ pub(super) async fn respond(call: Call, body: Incoming) -> Response<Http2Body> {
 
 /// Sends the status, and then each change of it.
 fn watch(call: Call, is_known: bool) -> Response<Http2Body> {
-    let open = CountGuard::new(&call.worker.health_watches);
-    if call.worker.health_watches.load(Ordering::Relaxed) > WATCHES {
-        return call.refused(&plain(code::RESOURCE_EXHAUSTED, "Too many watches are open: call Check."));
-    }
+    let place = match call.worker.admission.open_streams.take(call.unauthenticated()) {
+        Ok(place) => place,
+        Err(full) => return call.refused(&no_place("streams without a credential", full)),
+    };
     let (sender, pieces) = mpsc::channel(1);
     let response = call.response(Http2Body::Messages(Messages::Fed(pieces)));
     let unsent = unsent_of_stream();
@@ -83,7 +79,7 @@ fn watch(call: Call, is_known: bool) -> Response<Http2Body> {
             () = sender.closed() => {}
             _ = ends.wait_for(|ends| *ends) => {}
         }
-        drop(open);
+        drop(place);
         // A client that is gone reads no status.
         let _ = sender.send(Piece::Status(Box::new(super::commands::moved()))).await;
     });

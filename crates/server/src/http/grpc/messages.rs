@@ -1,6 +1,6 @@
 //! The body of an answer: messages, then the trailers with the status.
 
-use super::super::memory_budget::BudgetGuard;
+use super::super::admission::memory::BudgetGuard;
 use super::super::unsent::Unsent;
 use super::trailers;
 use super::watch::EventMessages;

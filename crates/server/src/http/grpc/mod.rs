@@ -12,6 +12,9 @@ mod watch;
 
 pub(super) use messages::Messages;
 
+use super::admission::Holder;
+use super::admission::places::NoPlace;
+use super::authorize;
 use super::general_path::client_address;
 use super::http2_path::Http2Body;
 use super::listeners::Peer;
@@ -20,11 +23,12 @@ use super::request_error::RequestError;
 use super::request_head::RequestHead;
 use super::route::{Route, RouteError};
 use super::unsent::Unsent;
-use super::worker::{RequestContext, Worker};
+use super::worker::Worker;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -85,18 +89,18 @@ pub(super) async fn respond(
         return call
             .refused(&plain(code::UNIMPLEMENTED, "Messages can't be compressed: send them as they are."));
     }
-    if reflection::is_for(&call.head.path) || health::is_for(&call.head.path) {
-        if let Err(refused) = call.take_anonymous_token().await {
+    if health::is_for(&call.head.path) || call.worker.grpc_reflection && reflection::is_for(&call.head.path) {
+        if let Err(refused) = call.count_address().await {
             return refused;
         }
-        if reflection::is_for(&call.head.path) {
-            return reflection::respond(request).await;
+        if health::is_for(&call.head.path) {
+            return health::respond(call, request.into_body()).await;
         }
-        return health::respond(call, request.into_body()).await;
+        return reflection::respond(call, request.into_body());
     }
     let body = request.into_body();
     let Some(method) = Method::find(&call.head.path) else {
-        let nothing = std::future::ready(Ok(Vec::new()));
+        let nothing = async |_: &Caller| Ok(Vec::new());
         let head = call.head.borrow();
         let unknown = Err(RouteError::UnknownPath);
         let reply = call.worker.answer(&head, unknown, nothing, &call.request_id, call.begun).await;
@@ -132,7 +136,7 @@ impl Call {
         head.now = self.worker.clock.now();
         let [first, second] = &request.parameters;
         let route = Route { id: method.route, parameters: [first, second] };
-        let body = std::future::ready(Ok::<_, Problem>(request.body.as_slice()));
+        let body = async |_: &Caller| Ok::<_, Problem>(request.body.as_slice());
         self.worker.answer_caller(&head, Ok(route), body, &self.request_id, self.begun, caller).await
     }
 
@@ -144,12 +148,19 @@ impl Call {
     }
 
     /// Counts a call that needs no credential against the rate limit of its address.
-    async fn take_anonymous_token(&self) -> Result<(), Response<Http2Body>> {
-        let (head, caller) = (self.head.borrow(), self.worker.access.authenticator.anonymous());
-        let (request_id, rate) = (&self.request_id, &Cell::default());
-        let context = RequestContext { head: &head, request_id, caller: &caller, rate };
-        let taken = self.worker.take_token(context).await;
-        taken.map_err(|error| self.problem(&self.refusal(None, error)))
+    async fn count_address(&self) -> Result<(), Response<Http2Body>> {
+        let counted = self.worker.count_open_request(&self.head.borrow(), &Cell::default()).await;
+        counted.map_err(|error| self.problem(&self.refusal(None, error)))
+    }
+
+    /// Whom the work of the call is counted for.
+    fn holder(&self, caller: &Caller) -> Holder {
+        self.worker.holder(caller, self.head.client())
+    }
+
+    /// The same for a call that needs no credential.
+    fn unauthenticated(&self) -> Holder {
+        self.worker.unauthenticated(self.head.client())
     }
 
     /// The answer with the status of a problem.
@@ -176,6 +187,22 @@ impl Call {
         }
         response
     }
+}
+
+/// The status of a stream for which there is no place.
+fn no_place(what: &str, full: NoPlace) -> Status {
+    let why = match full {
+        NoPlace::All(most) => format!("{most} {what} are open, which is the limit. Try again later."),
+        NoPlace::OfHolder(most) => {
+            format!("The caller has {most} {what}, which is the limit for one. End some of them.")
+        }
+    };
+    plain(code::RESOURCE_EXHAUSTED, &why)
+}
+
+/// The status of a stream whose credential does not count any more.
+fn credential_ended() -> Status {
+    plain(code::UNAUTHENTICATED, "The credential of the stream is not valid any more.")
 }
 
 /// The status of a reply that is a problem.
@@ -225,6 +252,11 @@ impl OwnedHead {
             ..RequestHead::default()
         };
         Self { path: path.to_owned(), authority, headers, head }
+    }
+
+    /// The caller's address.
+    fn client(&self) -> IpAddr {
+        authorize::client_address(&self.head)
     }
 
     fn borrow(&self) -> RequestHead<'_> {

@@ -1,7 +1,7 @@
 //! Methods with one request and one answer.
 
+use super::super::admission::bounds::BODY_TIMEOUT;
 use super::super::http2_path::Http2Body;
-use super::super::limits::BODY_TIMEOUT;
 use super::super::request_error::RequestError;
 use super::body::MessageReader;
 use super::messages::Messages;
@@ -22,7 +22,7 @@ pub(super) async fn respond(
     body: Incoming,
 ) -> Response<Http2Body> {
     let work = async {
-        match read(&call, method, body).await {
+        match read(&call, method, &caller, body).await {
             Ok(request) => served(&call, method, &request, caller).await,
             Err(response) => response,
         }
@@ -35,10 +35,11 @@ pub(super) async fn respond(
 pub(super) async fn read(
     call: &Call,
     method: &Method,
+    caller: &Caller,
     body: Incoming,
 ) -> Result<HttpRequest, Response<Http2Body>> {
     let limit = method.route.spec().body.limit();
-    let mut reader = MessageReader::new(call, body, limit);
+    let mut reader = MessageReader::new(call, body, limit, call.holder(caller));
     let message = match timeout(BODY_TIMEOUT, reader.only()).await {
         Ok(Ok(message)) => message,
         Ok(Err(status)) => return Err(call.refused(&status)),

@@ -7,7 +7,7 @@ use super::super::unsent::Unsent;
 use super::commands::moved;
 use super::messages::{Messages, Piece, put};
 use super::unary::{FIRST_ERROR, read};
-use super::{Call, add_metadata, deadline};
+use super::{Call, add_metadata, credential_ended, deadline};
 use bytes::BytesMut;
 use hyper::Response;
 use hyper::body::{Body, Incoming};
@@ -24,7 +24,7 @@ pub(super) async fn respond(
     caller: Arc<Caller>,
     body: Incoming,
 ) -> Response<Http2Body> {
-    let request = match read(&call, method, body).await {
+    let request = match read(&call, method, &caller, body).await {
         Ok(request) => request,
         Err(response) => return response,
     };
@@ -67,9 +67,7 @@ impl EventMessages {
             };
             let Ok(piece) = frame.into_data() else { continue };
             if &piece[..] == CREDENTIAL_ENDED {
-                let status =
-                    plain(code::UNAUTHENTICATED, "The credential of the stream is not valid any more.");
-                return Poll::Ready(Piece::Status(Box::new(status)));
+                return Poll::Ready(Piece::Status(Box::new(credential_ended())));
             }
             match messages(self.method, &piece) {
                 Ok(messages) if messages.is_empty() => {}

@@ -4,8 +4,9 @@
 mod handshakes;
 mod reload;
 
+use super::admission::bounds::{HANDSHAKE_TIMEOUT, UNFINISHED_HANDSHAKES};
+use super::admission::connections::Connection;
 use super::closing::reject_connection;
-use super::limits::{HANDSHAKE_TIMEOUT, UNFINISHED_HANDSHAKES};
 use super::listeners::Peer;
 use super::worker::{CountGuard, Worker};
 use super::{general_path, http2_path};
@@ -75,6 +76,7 @@ pub(super) async fn serve_connection(
     worker: Rc<Worker>,
     stream: TcpStream,
     peer: Peer,
+    connection: Rc<Connection>,
     mut stop: watch::Receiver<bool>,
     slow: Arc<AtomicUsize>,
     tls: Arc<Tls>,
@@ -100,9 +102,9 @@ pub(super) async fn serve_connection(
     };
     let busy = CountGuard::new(&slow);
     if peer.is_grpc || stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
-        Box::pin(http2_path::serve_connection(worker, stream, peer, stop)).await;
+        Box::pin(http2_path::serve_connection(worker, stream, peer, connection, stop)).await;
     } else {
-        Box::pin(general_path::serve_connection(worker, Vec::new(), stream, peer, stop)).await;
+        Box::pin(general_path::serve_connection(worker, Vec::new(), stream, peer, connection, stop)).await;
     }
     drop(busy);
 }

@@ -9,6 +9,7 @@ const KEYS: [&str; 46] = [
     "listen",
     "admin_listen",
     "grpc_listen",
+    "grpc_reflection",
     "max_connection_age",
     "hub_listen",
     "storefront_listen",

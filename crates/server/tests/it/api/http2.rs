@@ -92,11 +92,19 @@ async fn an_answer_that_is_not_read_ends_the_connection() {
 /// A slow answer is no stalled one, and takes memory of all until it is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_answer_comes_whole_through_a_narrow_window() {
+    const LIST: &str = "/v1/reservations?limit=100";
     let tls = TlsServer::start();
-    let (_, _, whole) = tls.client().await.ask("GET", "/openapi.json", &[], None).await.unwrap();
-    assert!(whole.len() > 100_000);
+    let mut client = tls.client().await;
+    client.stock("tea", 100).await;
+    let note = "x".repeat(2_000);
+    for _ in 0..100 {
+        let body = json!({ "owner_id": "o", "lines": [{ "sku": "tea" }], "metadata": { "note": note } });
+        assert_eq!(client.ask("POST", "/v1/reservations", &[], Some(&body)).await.unwrap().0, 201);
+    }
+    let (_, _, whole) = client.ask("GET", LIST, &[], None).await.unwrap();
+    assert!(whole.len() > 200_000);
     let mut client = narrow(&tls, 4_096).await;
-    let answer = client.open("GET", "/openapi.json", &[], None).await.unwrap();
+    let answer = client.open("GET", LIST, &[], None).await.unwrap();
     wait_for("the answer to be counted", || {
         (tls.server.metric("stockhold_bytes_in_flight") >= whole.len() as u64).then_some(())
     });

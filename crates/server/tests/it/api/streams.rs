@@ -39,7 +39,12 @@ impl Reader {
         }
         let head = head.to_ascii_lowercase();
         assert!(head.starts_with("http/1.1 200 "), "{head}");
-        for line in ["content-type: text/event-stream\r\n", "cache-control: no-store\r\n", "x-request-id: "] {
+        for line in [
+            "content-type: text/event-stream\r\n",
+            "cache-control: no-store, no-transform\r\n",
+            "x-accel-buffering: no\r\n",
+            "x-request-id: ",
+        ] {
             assert!(head.contains(line), "{line:?} is not in {head}");
         }
         let block = reader.block().expect("a first block");

@@ -14,16 +14,14 @@ use stockhold_domain::{
 };
 use stockhold_store::{
     Answer, Cursor, EventRow, Failure, LimitUsage, MAX_UNITS_SCANNED, Pauses, Query, QueryResult,
-    ReservationFilter, ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage, UsageRequest, subject_of,
+    RESERVATIONS_EXAMINED, ReservationFilter, ReservationPage, SeatMap, UnitFilter, UnitHistory, UnitPage,
+    UsageRequest, subject_of,
 };
 
 /// Maximum number of quick queries in one round trip.
 const AT_ONCE: usize = 256;
 /// Maximum number of slow queries that one connection answers before other work gets its turn.
 const SLOW_AT_ONCE: usize = 8;
-/// Maximum number of reservations that are scanned for one page if no index covers the filter. A page may be short: its cursor
-/// continues the scan.
-const SCANNED: usize = 2_000;
 /// Maximum number of event batches in one read for the history of a unit.
 const BATCHES_AT_ONCE: usize = 8;
 /// A query and its reply.
@@ -372,16 +370,18 @@ async fn page<S: Session>(session: &mut S, filter: &ReservationFilter) -> Result
         key,
         status: filter.status,
         before: filter.after.map(|cursor| cursor.0),
-        limit: if is_exact(key, filter) { limit } else { SCANNED.max(limit) },
+        limit: if is_exact(key, filter) { limit } else { RESERVATIONS_EXAMINED.max(limit) },
     };
     let seen = session.scan(&scan).await?;
+    let examined = seen.holds.len();
     let mut found: Vec<_> = seen.holds.into_iter().filter(|(_, hold)| filter.matches(hold)).collect();
     let mut next = seen.next;
     if found.len() > limit {
         found.truncate(limit);
         next = found.last().map(|(place, _)| *place);
     }
-    Ok(ReservationPage { holds: found.into_iter().map(|(_, hold)| hold).collect(), next: next.map(Cursor) })
+    let holds = found.into_iter().map(|(_, hold)| hold).collect();
+    Ok(ReservationPage { holds, next: next.map(Cursor), examined })
 }
 
 /// Whether every reservation that is found by this key is listed.
@@ -395,6 +395,7 @@ fn is_exact(key: ScanKey<'_>, filter: &ReservationFilter) -> bool {
         customer_id,
         created_after,
         created_before,
+        created_by: _,
         after: _,
         limit: _,
     } = filter;

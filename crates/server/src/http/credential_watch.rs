@@ -1,0 +1,39 @@
+//! The credential of a stream that stays open. It is checked for as long as the stream is.
+
+use super::admission::bounds::CREDENTIAL_CHECK_INTERVAL;
+use super::authorize::client_address;
+use super::request_head::{RequestHead, SingleHeader};
+use super::worker::Worker;
+use std::net::IpAddr;
+use stockhold_domain::Instant;
+
+/// The credential of a stream.
+pub(super) struct CredentialWatch {
+    authorization: Option<Vec<u8>>,
+    client: IpAddr,
+}
+
+impl CredentialWatch {
+    pub(super) fn of(head: &RequestHead<'_>) -> Self {
+        let authorization = match head.authorization {
+            SingleHeader::Value(value) => Some(value.to_vec()),
+            SingleHeader::Absent | SingleHeader::Repeated => None,
+        };
+        Self { authorization, client: client_address(head) }
+    }
+
+    /// Waits until the credential is refused, for example because its key was revoked, or can't be checked any more. A check holds
+    /// until the next one, so it is made for the instant of that one. Otherwise a stream could outlive the table of keys.
+    pub(super) async fn ended(&self, worker: &Worker) {
+        let interval = i64::try_from(CREDENTIAL_CHECK_INTERVAL.as_micros()).unwrap_or(i64::MAX);
+        loop {
+            tokio::time::sleep(CREDENTIAL_CHECK_INTERVAL).await;
+            let next = Instant::from_micros(worker.clock.now().micros() + interval);
+            let checked =
+                worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, next);
+            if checked.is_err() {
+                return;
+            }
+        }
+    }
+}
