@@ -292,7 +292,7 @@ pub enum Content {
 }
 
 /// Reasons that any route can answer with.
-const ANY_ROUTE: [Reason; 8] = [
+const ANY_ROUTE: [Reason; 9] = [
     Reason::InvalidRequest,
     Reason::MisdirectedRequest,
     Reason::RequestTimeout,

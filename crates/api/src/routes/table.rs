@@ -1,7 +1,7 @@
 //! The rows of the route table.
 
 use super::row::{
-    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, MAP_ETAG, NO_STORE, NOT_BUFFERED, PLAIN_TEXT,
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, NOT_BUFFERED, PLAIN_TEXT,
     REPLAYED, empty, item, json, optional, pool, pools, required, text,
 };
 use super::{
