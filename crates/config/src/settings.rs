@@ -31,7 +31,7 @@ use stockhold_service::network;
 /// The file that is read if it exists and the command line names no other.
 pub const FILE: &str = "stockhold.toml";
 /// All settings.
-pub(crate) const KEYS: [&str; 46] = [
+pub(crate) const KEYS: [&str; 47] = [
     "listen",
     "admin_listen",
     "grpc_listen",
