@@ -1,8 +1,8 @@
 //! The rows of the route table.
 
 use super::row::{
-    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, NOT_BUFFERED, PLAIN_TEXT,
-    REPLAYED, empty, item, json, optional, pool, pools, required, text,
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, NOT_BUFFERED, PLAIN_TEXT, REPLAYED, empty,
+    item, json, optional, pool, pools, required, text,
 };
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,

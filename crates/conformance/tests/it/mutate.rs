@@ -1,8 +1,8 @@
 //! The mutations that parsers get.
 
-use stockhold_conformance::mutate::mutate;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use stockhold_conformance::mutate::mutate;
 
 #[test]
 fn a_parser_gets_all_examples_and_many_different_mutations() {

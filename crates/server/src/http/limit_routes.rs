@@ -3,7 +3,7 @@
 use super::lists::PAGE_BYTES;
 use super::reply;
 use super::request_error::RequestError;
-use super::worker::{HandlerResult, Worker};
+use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::cursor;
 use stockhold_api::decode::LimitPage;
 use stockhold_api::encode::{self, List};
@@ -58,7 +58,11 @@ impl Worker {
     }
 
     /// `GET /v1/limits/{limit_id}/usage`
-    pub(super) async fn limit_usage(&self, mut request: UsageRequest) -> HandlerResult {
+    pub(super) async fn limit_usage(
+        &self,
+        context: RequestContext<'_>,
+        mut request: UsageRequest,
+    ) -> HandlerResult {
         let wanted = request.limit;
         self.take_page_tokens(context, wanted).await?;
         // One more shows whether there is another page.

@@ -445,7 +445,9 @@ impl Worker {
             RouteId::RotateWebhook => {
                 Box::pin(self.rotate_webhook(context, decode::rotate_webhook(sku, query, body)?)).await
             }
-            RouteId::ListDeliveries => Box::pin(self.deliveries(decode::deliveries(sku, query)?)).await,
+            RouteId::ListDeliveries => {
+                Box::pin(self.deliveries(context, decode::deliveries(sku, query)?)).await
+            }
             RouteId::RetryDelivery => {
                 Box::pin(self.retry_delivery(context, decode::delivery(sku, pool, query)?)).await
             }
@@ -499,8 +501,10 @@ impl Worker {
                 Box::pin(self.command(context, command, ResponseKind::Nothing)).await
             }
             RouteId::GetLimit => Box::pin(self.limit(decode::limit(id, query)?)).await,
-            RouteId::ListLimits => Box::pin(self.limits(decode::limits(query)?)).await,
-            RouteId::GetLimitUsage => Box::pin(self.limit_usage(decode::limit_usage(id, query)?)).await,
+            RouteId::ListLimits => Box::pin(self.limits(context, decode::limits(query)?)).await,
+            RouteId::GetLimitUsage => {
+                Box::pin(self.limit_usage(context, decode::limit_usage(id, query)?)).await
+            }
             RouteId::PutCustomer => {
                 let decoded = decode::put_customer(id, query, precondition(head)?, body)?;
                 Box::pin(self.put_customer(decoded)).await

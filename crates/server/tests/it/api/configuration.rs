@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Output;
 use tempfile::TempDir;
 
-const KEYS: [&str; 46] = [
+const KEYS: [&str; 47] = [
     "listen",
     "admin_listen",
     "grpc_listen",
