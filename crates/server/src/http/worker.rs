@@ -221,9 +221,12 @@ impl Worker {
             return Err(Problem::foreign_origin(&origin).into());
         }
         let served = self.serve(route, context, body.as_ref()).await;
-        served.map_err(|error| match shows_holders(context) {
-            true => error,
-            false => RequestError { problem: error.problem.without_holder(), ..error },
+        served.map_err(|error| {
+            if shows_holders(context) {
+                error
+            } else {
+                RequestError { problem: error.problem.without_holder(), ..error }
+            }
         })
     }
 
