@@ -193,7 +193,7 @@ impl Restrictions {
             Command::SetLimit(_) | Command::DeleteLimit(_) | Command::Sweep => {
                 self.denies_scope(&Scope::Everything)
             }
-            // The reservations that they name are judged.
+            // The reservations that they name are judged. What a record is about, the service knows: it judges that.
             Command::Confirm(_)
             | Command::Release(_)
             | Command::Extend(_)
@@ -206,9 +206,8 @@ impl Restrictions {
             | Command::AdvancePayment(_)
             | Command::Refund(_)
             | Command::Fulfil(_)
-            | Command::Return(_) => None,
-            // The rules do not know what a record is about. The service judges it.
-            Command::SetRecord(_) => None,
+            | Command::Return(_)
+            | Command::SetRecord(_) => None,
         }
     }
 

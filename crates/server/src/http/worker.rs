@@ -228,9 +228,12 @@ impl Worker {
             return Err(Problem::foreign_origin(&origin).into());
         }
         let served = self.serve(route, context, body.as_ref()).await;
-        let reply = served.map_err(|error| match shows_holders(context) {
-            true => error,
-            false => RequestError { problem: error.problem.without_holder(), ..error },
+        let reply = served.map_err(|error| {
+            if shows_holders(context) {
+                error
+            } else {
+                RequestError { problem: error.problem.without_holder(), ..error }
+            }
         })?;
         self.with_budget(context, reply)
     }
