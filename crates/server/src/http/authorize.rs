@@ -1,7 +1,6 @@
 //! Who sends a request, and whether it may: credential, rate limit, scope, in this order. What a caller may see of the data is
 //! decided where the data is read (`restrict.rs`).
 
-use super::admission::Holder;
 use super::admission::bounds::ENTRIES_PER_TOKEN;
 use super::request_error::RequestError;
 use super::request_head::{RequestHead, SingleHeader};
@@ -210,27 +209,6 @@ impl Worker {
                 Ok(())
             }
         }
-    }
-
-    /// Whom the work of a caller is counted for.
-    pub(super) fn holder(&self, caller: &Caller, client: IpAddr) -> Holder {
-        match caller.principal.kind {
-            PrincipalKind::Anonymous if self.access.authenticator.is_required() => {
-                self.unauthenticated(client)
-            }
-            PrincipalKind::Anonymous => Holder::Everybody,
-            PrincipalKind::Root
-            | PrincipalKind::Key(_)
-            | PrincipalKind::Jwt
-            | PrincipalKind::Hold(_)
-            | PrincipalKind::Listener
-            | PrincipalKind::System => Holder::Principal(caller.principal.actor.clone()),
-        }
-    }
-
-    /// Whom the work of a caller without a known credential is counted for.
-    pub(super) fn unauthenticated(&self, client: IpAddr) -> Holder {
-        Holder::Unauthenticated(self.access.counted_network(client))
     }
 
     /// Refuses a route whose scope the caller lacks.

@@ -21,6 +21,7 @@ mod unsent;
 mod authorize;
 mod origin;
 mod request_head;
+mod request_memory;
 mod restrict;
 mod route;
 

@@ -1,8 +1,6 @@
 //! The steps of one request: route, body, command, store, response.
 
 use super::admission::Admission;
-use super::admission::bounds::{COUNTED_REPLY_BYTES, COUNTED_STREAM_REPLY_BYTES};
-use super::admission::memory::BudgetGuard;
 use super::authorize;
 use super::document;
 use super::event_tailer::EventTailer;
@@ -18,7 +16,6 @@ use super::restrict::{Creators, shows_holders};
 use super::route::{Route, RouteError};
 use crate::access::{Access, CrossOrigin, RateVerdict};
 use crate::archiver::Archiver;
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,9 +35,9 @@ use stockhold_domain::{Command, EventId, HoldLimits, Instant, RequestId};
 use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
 use stockhold_service::Caller;
+use stockhold_store::Store;
 use stockhold_store::clock::Clock;
 use stockhold_store::ids::IdSource;
-use stockhold_store::{Failure, Store};
 use tokio::sync::watch;
 
 const INDEX: &str = include_str!("index.txt");
@@ -243,39 +240,6 @@ impl Worker {
         let origin = head.origin.value("/Origin").ok().flatten()?;
         let allowed = self.access.cross_origin.allows(origin);
         allowed.then(|| Reply { headers: CrossOrigin::preflight(), ..reply::empty(204) })
-    }
-
-    /// Reserves memory for a long answer, unless that was done before or the answer is a part of the program. The answer to a request
-    /// that may have changed something is given in any case, because a refusal would say that nothing was done.
-    fn with_budget(&self, context: RequestContext<'_>, mut reply: Reply) -> HandlerResult {
-        let Cow::Owned(body) = &reply.body else { return Ok(reply) };
-        let head = context.head;
-        let counted_from = if head.is_multiplexed { COUNTED_STREAM_REPLY_BYTES } else { COUNTED_REPLY_BYTES };
-        if body.len() >= counted_from && reply.budget.is_none() {
-            reply.budget = Some(if matches!(head.method, "GET" | "HEAD") {
-                self.reserve_memory(context, body.len())?
-            } else {
-                let mut budget = self.memory_of(context.caller, head);
-                budget.add(body.len());
-                budget
-            });
-        }
-        Ok(reply)
-    }
-
-    /// Reserves memory for a long answer. Fails as overloaded when the budget is used up.
-    pub(super) fn reserve_memory(
-        &self,
-        context: RequestContext<'_>,
-        bytes: usize,
-    ) -> Result<BudgetGuard, RequestError> {
-        let mut budget = self.memory_of(context.caller, context.head);
-        if budget.grow(bytes) { Ok(budget) } else { Err(RequestError::from_store(&Failure::Overloaded)) }
-    }
-
-    /// A guard of memory for a request of a caller, which has reserved nothing.
-    pub(super) fn memory_of(&self, caller: &Caller, head: &RequestHead<'_>) -> BudgetGuard {
-        self.admission.memory.guard(self.holder(caller, authorize::client_address(head)))
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each route")]

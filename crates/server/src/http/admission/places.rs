@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Places {
     most: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<PlaceCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct PlaceCounts {
     all: usize,
     by_holder: HashMap<Holder, usize>,
 }
@@ -64,7 +64,7 @@ impl Places {
         self.taken().all
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, PlaceCounts> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
