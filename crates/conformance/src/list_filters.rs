@@ -152,7 +152,7 @@ fn creators(world: &mut dyn World) -> Checked {
         let terms = ReserveTerms::new(owner.clone(), OptionalTerms::default());
         made[of].push(run(case, &actors[of], Command::Reserve(Reserve { terms, ..command }))?);
     }
-    // A part belongs to the creator of the whole, whoever split it.
+    // A part belongs to the creator of the whole, also when somebody else split it.
     let whole = made[1][0];
     made[1].push(run(case, &actors[0], maker::split(whole, &[(&item, 1)]))?);
     for restarted in [false, true] {

@@ -37,6 +37,7 @@ mod unit_selection;
 mod access;
 mod basket;
 mod command;
+mod command_access;
 mod command_kind;
 mod outcome;
 mod payment_command;
