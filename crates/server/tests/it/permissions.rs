@@ -29,9 +29,12 @@ fn run(dir: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Everything below a directory, and the directory.
+/// Everything below a directory, and the directory; or the one file.
 fn all(dir: &Path) -> Vec<PathBuf> {
     let mut found = vec![dir.to_owned()];
+    if dir.is_file() {
+        return found;
+    }
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() { found.extend(all(&path)) } else { found.push(path) }

@@ -93,8 +93,10 @@ async fn a_head_that_has_begun_has_to_end() {
         late.push(stream);
     }
     for mut stream in late {
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let mut answer = Vec::new();
+        // The connection may end without TLS's own message of its end.
+        let _ = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8(answer).unwrap();
         assert!(answer.contains("408 Request Timeout") && answer.contains("request_timeout"), "{answer}");
     }
 }

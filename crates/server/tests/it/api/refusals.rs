@@ -354,7 +354,7 @@ fn requests_that_are_refused_are_in_the_log_by_their_id() {
     }
     let log = server.log();
     let line = |id: &str| {
-        let found = log.lines().find(|line| line.contains(&format!("request_id={id}")));
+        let found = log.lines().find(|line| line.contains(&format!("request_id=\"{id}\"")));
         found.unwrap_or_else(|| panic!("no {id} in {log}")).to_owned()
     };
     assert!(

@@ -22,14 +22,23 @@ fn check(wire: &mut Wire, call: &Call, status: u16, headers: &[(&str, &str)], li
     found
 }
 
+/// The headers of pages for people.
+const PAGES: [&str; 4] =
+    ["x-content-type-options", "content-security-policy", "x-frame-options", "referrer-policy"];
+
 #[track_caller]
 fn assert_headers(answer: &Answer, status: u16, headers: &[(&str, &str)]) {
     assert_eq!((answer.status, answer.version.as_str()), (status, "HTTP/1.1"), "{}", answer.text());
     for (name, value) in headers {
         assert_eq!(answer.header(name), Some(*value), "{name} of {answer:?}");
     }
+    let is_page = answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+    for name in PAGES.iter().filter(|_| is_page) {
+        assert!(answer.header(name).is_some(), "{name} of {answer:?}");
+    }
     for (name, _) in &answer.headers {
-        let expected = headers.iter().any(|(known, _)| known == name);
+        let expected =
+            headers.iter().any(|(known, _)| known == name) || (is_page && PAGES.contains(&name.as_str()));
         assert!(expected || EVERYWHERE.contains(&name.as_str()), "{name} should not be there: {answer:?}");
     }
     if !headers.iter().any(|(name, _)| *name == "x-request-id") {
@@ -313,7 +322,8 @@ fn pages_and_heads() {
     let wire = &mut server.connect();
     server.stock("tea", 10);
     let index = wire.ask(&Call::get("/"));
-    assert_headers(&index, 200, &[("content-type", "text/plain; charset=utf-8")]);
+    let plain = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")];
+    assert_headers(&index, 200, &plain);
     for route in ["POST   /v1/inventory/{sku}/reserve", "POST   /v1/commands", "GET    /v1/events/stream"] {
         assert!(index.text().contains(route), "{route}");
     }

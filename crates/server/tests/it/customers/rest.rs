@@ -19,7 +19,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// The files that have these bytes.
 pub(super) fn files_with(dir: &Path, text: &[u8]) -> Vec<PathBuf> {
-    let has = |path: &PathBuf| fs::read(path).unwrap().windows(text.len()).any(|part| part == text);
+    let has = |path: &PathBuf| memchr::memmem::find(&fs::read(path).unwrap(), text).is_some();
     files(dir).into_iter().filter(has).collect()
 }
 
