@@ -102,7 +102,8 @@ fn a_failover_by_sentinels_is_followed() {
     sells_each_once(&world, &mut maker, &["before"]);
     primary.kill();
     wait("the replica is the primary", || {
-        replica.run::<String>(&["INFO", "replication"]).contains("role:master")
+        let role = replica.try_run::<String>(&["INFO", "replication"]);
+        role.is_ok_and(|role| role.contains("role:master"))
     });
     world.wait_for(0, "the new primary", |status| {
         status.connected && status.items.iter().all(|item| item.counter.is_some())

@@ -166,7 +166,8 @@ fn what_a_consumer_has_not_read_stays_and_so_does_what_it_goes_back_to() {
 
     let few = ArchiveRequest { files: 1, file_events: 5, ..history.request(history.events.len()) };
     let done = store.archive_by(&few, &mut memory, &mut |_| ()).unwrap();
-    assert!(!done.is_complete && done.through - done.after == 5, "{done:?}");
+    // A file ends with a batch.
+    assert!(!done.is_complete && (5..10).contains(&(done.through - done.after)), "{done:?}");
     let ended = ArchiveRequest { is_cancelled: &|| true, ..few.clone() };
     let done = store.archive_by(&ended, &mut memory, &mut |_| ()).unwrap();
     assert!(!done.is_complete && done.through == done.after && done.dropped == 0, "{done:?}");
