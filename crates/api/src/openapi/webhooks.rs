@@ -78,23 +78,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 vec![always("data", array(named("Webhook"), 0, WEBHOOKS, "In the order of their creation."))],
             ),
         ),
-        (
-            "WebhookTest",
-            object(
-                "What a test came to.",
-                vec![
-                    always("event_id", uuid("The id of the message, as `webhook-id` has it.")),
-                    always("delivered", flag("Whether the endpoint answered with a status from 200 to 299.")),
-                    maybe("response_status", response_status()),
-                    maybe(
-                        "error",
-                        text(
-                            "What stands behind the status of the last answer, or what was wrong if there was none.",
-                        ),
-                    ),
-                ],
-            ),
-        ),
+        ("WebhookTest", test()),
         (
             "RotateRequest",
             closed(
@@ -147,6 +131,19 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             ),
         ),
     ]
+}
+
+fn test() -> Value {
+    let what = "What stands behind the status of the last answer, or what was wrong if there was none.";
+    object(
+        "What a test came to.",
+        vec![
+            always("event_id", uuid("The id of the message, as `webhook-id` has it.")),
+            always("delivered", flag("Whether the endpoint answered with a status from 200 to 299.")),
+            maybe("response_status", response_status()),
+            maybe("error", text(what)),
+        ],
+    )
 }
 
 fn url() -> Value {
