@@ -78,7 +78,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 vec![always("data", array(named("Webhook"), 0, WEBHOOKS, "In the order of their creation."))],
             ),
         ),
-        ("WebhookTest", test()),
+        ("WebhookTest", test_result()),
         (
             "RotateRequest",
             closed(
@@ -133,7 +133,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn test() -> Value {
+fn test_result() -> Value {
     let what = "What stands behind the status of the last answer, or what was wrong if there was none.";
     object(
         "What a test came to.",
