@@ -210,10 +210,9 @@ fn verdict(answer: &Raw) -> Verdict {
     match (answer.status, code.as_deref()) {
         (200..300, _) => Verdict::Sent,
         (_, Some("UNREGISTERED" | "SENDER_ID_MISMATCH")) | (400, _) => Verdict::Refused(what),
-        // The service could not hand it to Apple or to a browser's service, which may be true of all such devices.
-        (_, Some("THIRD_PARTY_AUTH_ERROR")) => Verdict::Aside(what),
-        // Without a code of the service: an unregistered token, or a project that does not exist.
-        (404, _) => Verdict::Aside(what),
+        // The service could not hand it to Apple or to a browser's service, which may be true of all such devices. A 404 without a code
+        // of the service is an unregistered token, or a project that does not exist.
+        (_, Some("THIRD_PARTY_AUTH_ERROR")) | (404, _) => Verdict::Aside(what),
         (401 | 403, _) => Verdict::Blocked(what, ACT_ON_ACCOUNT),
         _ => Verdict::Later(what),
     }
@@ -244,7 +243,7 @@ mod tests {
             let details = code.map(|code| json!([{ "@type": "type.googleapis.com/x", "errorCode": code }]));
             let body = json!({ "error": { "status": "S", "message": "device-1", "details": details } });
             let body = body.to_string().into_bytes().into();
-            verdict(&Raw { status, headers: Default::default(), body })
+            verdict(&Raw { status, headers: hyper::HeaderMap::default(), body })
         };
         assert_eq!(answer(200, None), Verdict::Sent);
         for (status, code) in [(404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH"), (400, "INVALID_ARGUMENT")]
