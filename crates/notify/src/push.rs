@@ -237,13 +237,17 @@ fn words(answer: &Raw) -> String {
 mod tests {
     use super::*;
 
+    #[expect(
+        clippy::default_trait_access,
+        reason = "the type of the headers is of a library that this crate does not have"
+    )]
     #[test]
     fn what_is_about_one_token_is_told_from_what_is_about_all() {
         let answer = |status: u16, code: Option<&str>| {
             let details = code.map(|code| json!([{ "@type": "type.googleapis.com/x", "errorCode": code }]));
             let body = json!({ "error": { "status": "S", "message": "device-1", "details": details } });
             let body = body.to_string().into_bytes().into();
-            verdict(&Raw { status, headers: hyper::HeaderMap::default(), body })
+            verdict(&Raw { status, headers: Default::default(), body })
         };
         assert_eq!(answer(200, None), Verdict::Sent);
         for (status, code) in [(404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH"), (400, "INVALID_ARGUMENT")]

@@ -17,6 +17,7 @@ use stockhold_domain::Instant;
 use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary, own_files};
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct ArchiveArgs {
     #[command(flatten)]
     place: StorePlace,
