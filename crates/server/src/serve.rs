@@ -264,7 +264,7 @@ async fn seal_secrets(store: &Backend, clock: &Arc<dyn Clock>, keyring: &Keyring
             }
         }
         Err(error) => {
-            tracing::warn!(%error, "the secrets in the store are not encrypted yet: the next start tries again")
+            tracing::warn!(%error, "the secrets in the store are not encrypted yet: the next start tries again");
         }
     }
 }

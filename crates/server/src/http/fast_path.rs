@@ -70,18 +70,9 @@ pub(super) async fn serve_connection(
     // Deadline for the head that is being received.
     let mut head_ends = None;
     loop {
-        if read.is_empty() {
-            if read.capacity() == 0 {
-                match before_idle_timeout(stream.readable(), idle.as_mut(), &idle_since).await {
-                    Some(Ok(())) => read.reserve(READ),
-                    _ => return FastPathEnd::Closed,
-                }
-            }
-            // A read that does not fill the buffer has read everything, so a second read is not needed.
-            match before_idle_timeout(stream.read_buf(&mut read), idle.as_mut(), &idle_since).await {
-                Some(Ok(1..)) => {}
-                _ => return FastPathEnd::Closed,
-            }
+        if read.is_empty() && first_bytes(&mut stream, &mut read, idle.as_mut(), &idle_since).await.is_none()
+        {
+            return FastPathEnd::Closed;
         }
         let plain = match PlainRequest::find(&read, worker.access.proxies.header_of(peer.address)) {
             Ok(plain) => plain,
@@ -172,6 +163,22 @@ pub(super) async fn serve_connection(
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Reads what has arrived, once something has. `None` at the end of the connection.
+async fn first_bytes(
+    stream: &mut TcpStream,
+    read: &mut Vec<u8>,
+    mut idle: Pin<&mut Sleep>,
+    idle_since: &Instant,
+) -> Option<()> {
+    if read.capacity() == 0 {
+        before_idle_timeout(stream.readable(), idle.as_mut(), idle_since).await?.ok()?;
+        read.reserve(READ);
+    }
+    // A read that does not fill the buffer has read everything, so a second read is not needed.
+    let length = before_idle_timeout(stream.read_buf(read), idle.as_mut(), idle_since).await?.ok()?;
+    (length > 0).then_some(())
 }
 
 /// A request whose long body has not arrived.

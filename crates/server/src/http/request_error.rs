@@ -67,7 +67,13 @@ impl RequestError {
         let trace_id = head.trace().map(|trace| format!("{:032x}", trace.trace_id)).unwrap_or_default();
         match self.problem.reason() {
             Reason::Internal => {
-                tracing::error!(why, route, request_id = request_id.to_string(), trace_id, "a request failed")
+                tracing::error!(
+                    why,
+                    route,
+                    request_id = request_id.to_string(),
+                    trace_id,
+                    "a request failed"
+                );
             }
             Reason::OutcomeUnknown => {
                 tracing::warn!(

@@ -24,7 +24,7 @@ fn lines(places: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn done(answer: Answer) -> Value {
+fn done(answer: &Answer) -> Value {
     assert!((200..300).contains(&answer.status), "{answer:?}");
     answer.json()
 }
@@ -34,11 +34,11 @@ fn a_history_has_only_events_that_were_within_the_locations() {
     let dir = tempfile::tempdir().unwrap();
     let server = two_places("", &dir);
     let key = near(&server);
-    let root = |call: Call| done(ask(&server, Some(ROOT), call));
+    let root = |call: Call| done(&ask(&server, Some(ROOT), call));
     let types = |id: &str| {
         let answer = ask(&server, Some(&key), Call::get(format!("/v1/reservations/{id}/events")));
         assert!(!answer.text().contains("hub-2"), "{answer:?}");
-        let page = done(answer);
+        let page = done(&answer);
         let types = page["data"].as_array().unwrap().iter();
         types.map(|event| event["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -95,7 +95,7 @@ fn a_replay_passes_the_restrictions_of_the_one_who_repeats_it() {
     let far = json!({ "owner_id": "cart", "lines": lines(&["hub-2"]), "hold_token": true });
     let keyed =
         |key: &str, body: &Value| Call::post("/v1/reservations").header("Idempotency-Key", key).json(body);
-    let made = done(ask(&server, Some(&all), keyed("far", &far)));
+    let made = done(&ask(&server, Some(&all), keyed("far", &far)));
     assert!(made["hold_token"].is_string(), "{made}");
     let refused = |answer: &Answer| {
         assert_eq!(reason(answer), (403, "forbidden".to_owned()), "{answer:?}");
@@ -107,13 +107,13 @@ fn a_replay_passes_the_restrictions_of_the_one_who_repeats_it() {
     assert_eq!(refused(&ask(&server, Some(&near), keyed("far", &far))), (json!("hub-2"), false));
     // The reservation has left the location since.
     let here = json!({ "owner_id": "cart", "lines": lines(&["hub-1"]), "hold_token": true });
-    let moved = done(ask(&server, Some(&near), keyed("near", &here)));
-    assert_eq!(done(ask(&server, Some(&near), keyed("near", &here)))["hold_token"], moved["hold_token"]);
+    let moved = done(&ask(&server, Some(&near), keyed("near", &here)));
+    assert_eq!(done(&ask(&server, Some(&near), keyed("near", &here)))["hold_token"], moved["hold_token"]);
     let path = format!("/v1/reservations/{}", id(&moved));
     let amend = Call::new("PATCH", path.clone()).json(&json!({ "lines": lines(&["hub-1", "hub-2"]) }));
-    done(ask(&server, Some(ROOT), amend));
+    done(&ask(&server, Some(ROOT), amend));
     assert_eq!(refused(&ask(&server, Some(&near), keyed("near", &here))), (json!("hub-2"), true));
-    assert_eq!(done(ask(&server, Some(&all), keyed("near", &here)))["reservation_id"], id(&moved));
+    assert_eq!(done(&ask(&server, Some(&all), keyed("near", &here)))["reservation_id"], id(&moved));
     // In a batch too.
     let command = json!({ "op": "reserve", "owner_id": "cart", "lines": lines(&["hub-1"]), "idempotency_key": "near", "hold_token": true });
     let batch = json!({ "commands": [command, { "op": "release", "reservation_id": id(&made) }] });
@@ -128,7 +128,7 @@ fn a_replay_passes_the_restrictions_of_the_one_who_repeats_it() {
         let call = Call::post(format!("{path}/extend")).header("Idempotency-Key", "extended");
         ask(&server, Some(credential), call.json(&json!({ "ttl_seconds": 900 })))
     };
-    done(extend(&all));
+    done(&extend(&all));
     assert_eq!(refused(&extend(&near)), (json!("hub-2"), true));
 }
 

@@ -75,6 +75,6 @@ fn an_endpoint_is_changed_and_replayed_by_callers_with_all_scopes_of_its_creator
         assert!(matches!(answer.status, 200..300 | 400 | 404), "{answer:?}");
     }
     let roots = create(&server, ROOT, &url);
-    let patch = Call::new("PATCH", roots).json(&json!({ "url": "https://evil.example" }));
-    assert_eq!(reason(&ask(&server, Some(&more), patch)), (403, "forbidden".to_owned()));
+    let change = Call::new("PATCH", roots).json(&json!({ "url": "https://evil.example" }));
+    assert_eq!(reason(&ask(&server, Some(&more), change)), (403, "forbidden".to_owned()));
 }
