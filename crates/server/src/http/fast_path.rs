@@ -120,7 +120,6 @@ pub(super) async fn serve_connection(
             return FastPathEnd::HandOver(stream, read);
         };
         let head = plain.request_head(&read, peer, &worker.access.proxies, worker.clock.now());
-        let now = head.now;
         let request_id = worker.name(&head);
         let found = Route::find_on(head.listener, head.method, head.path);
         let (reply, is_read) = if is_long {
@@ -132,7 +131,7 @@ pub(super) async fn serve_connection(
         };
         let last = !is_read || worker.draining.load(Ordering::Relaxed);
         write.clear();
-        put_head(&mut write, &reply, &request_id, &worker.date(now), last);
+        put_head(&mut write, &reply, &request_id, &worker.date(head.now), last);
         let apart = if reply.body.len() > TOGETHER {
             &*reply.body
         } else {
@@ -143,11 +142,10 @@ pub(super) async fn serve_connection(
         if send(&stream, &write).await.is_err() || send(&stream, apart).await.is_err() {
             return FastPathEnd::Closed;
         }
-        if !is_read {
-            linger(worker, stream).await;
-            return FastPathEnd::Closed;
-        }
         if last {
+            if !is_read {
+                linger(worker, stream).await;
+            }
             return FastPathEnd::Closed;
         }
         fault!("answer.sent");
