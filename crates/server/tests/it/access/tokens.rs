@@ -130,7 +130,7 @@ fn serve_json(listener: TcpListener, json: String) {
     });
 }
 
-/// Answers with JSON. Whoever has gone away gets nothing.
+/// Answers with JSON. A caller that has gone away gets nothing.
 fn respond(stream: &mut impl Write, json: &str) {
     let length = json.len();
     let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{json}");
