@@ -4645,11 +4645,6 @@ export interface components {
         EventLimit: {
             /** @description Its id. */
             limit_id: string;
-            /**
-             * Format: int64
-             * @description It rises by 1 with every change; the `ETag`.
-             */
-            version: number;
             /** @description The items whose units are counted together. */
             items?: components["schemas"]["LimitItem"][];
             /** @description Only units sold through these. Default: all channels, and reservations without one. */
@@ -4674,6 +4669,11 @@ export interface components {
              * @description The version with which its counts began at 0: a change of `items`, `channels` or `per` begins anew.
              */
             generation?: number;
+            /**
+             * Format: int64
+             * @description It rises by 1 with every change; the `ETag`.
+             */
+            version: number;
         };
         /** @description What a limit counts. */
         LimitUsage: {

@@ -4,27 +4,24 @@
 mod changes;
 mod checkouts;
 mod event;
-mod gate;
 mod item;
-mod limits;
 mod many;
 mod payment;
 mod pools;
 mod prices;
 mod units;
 
+pub use crate::resources::gate::{Gate, GateItem, GateReload};
+pub use crate::resources::limits::{
+    EventLimit, Limit, LimitCounter, LimitItem, LimitRequest, LimitUsage, LineLimit,
+};
 pub use changes::{
     AmendedLine, Amendment, Confirmation, Disposition, MergeRequest, PaymentWindow, Recipient, ReturnFrom,
     ReturnedUnits, Shipment,
 };
 pub use checkouts::{CheckoutRequest, ExtraAmount, Order, PaymentMethod, RefundRequest};
 pub use event::{Event, EventLine, EventParties, EventPool, LineBefore, MovedLine, NewUnit};
-pub use gate::{Gate, GateItem, GateReload};
 pub use item::{Availability, Item, Stock, Supply};
-pub use limits::{
-    EventLimit, ExceededLimit, Limit, LimitCounter, LimitItem, LimitSubject, LimitTerms, LimitUsage,
-    LimitedUnits, LineLimit,
-};
 pub use many::{Command, CommandResult, LocationAvailability, LocationsAvailability, Page, Stocked};
 pub use payment::{NextAction, OrderSummary, Payment, PaymentState};
 pub use pools::{LinePool, Pool, PoolSettings, PoolUnits};
@@ -37,6 +34,21 @@ use std::time::Duration;
 use stockhold_domain::{Instant, ReservationId};
 
 pub use stockhold_domain::Patch;
+
+/// A limit that leaves fewer units than were requested.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ExceededLimit {
+    /// The limit.
+    pub limit_id: String,
+    /// The most units.
+    pub limit: u64,
+    /// Units that it counts already.
+    pub used: u64,
+    /// Units that the request adds.
+    pub requested: u64,
+    /// The customer or the owner. `None`: all together.
+    pub subject: Option<String>,
+}
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

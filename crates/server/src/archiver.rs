@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic};
-use stockhold_api::decode::ArchiveOrder;
-use stockhold_api::encode::ArchiveReport;
+use stockhold_api::resources::archive::{Archive, ArchiveRequest as ArchiveOrder};
 use stockhold_cli::{Consumers, EventFiles, OpenFilesError};
 use stockhold_config::Config;
+use stockhold_domain::Label;
 use stockhold_store::clock::Clock;
 use stockhold_store::own_files;
 use stockhold_store::{ARCHIVE_FILE_EVENTS, ArchiveRequest, ArchiveSummary, ReadPosition};
@@ -99,8 +99,8 @@ impl Archiver {
     }
 
     /// Makes one file at most.
-    pub(crate) async fn archive(&self, order: ArchiveOrder) -> Result<ArchiveReport, OrderError> {
-        let to = self.directory(order.to.as_deref())?;
+    pub(crate) async fn archive(&self, order: ArchiveOrder) -> Result<Archive, OrderError> {
+        let to = self.directory(order.to.as_deref().map(Path::new))?;
         let (reply, answer) = oneshot::channel();
         let tasks = self.tasks.as_ref().ok_or(OrderError::Ended)?;
         tasks.send(ArchiveTask { order, to, reply }).map_err(|_| OrderError::Ended)?;
@@ -152,10 +152,18 @@ impl fmt::Display for OrderError {
     }
 }
 
-fn report(summary: ArchiveSummary) -> ArchiveReport {
-    let ArchiveSummary { after, through, dropped, dropped_through, reservations, held_back, is_complete } =
-        summary;
-    ArchiveReport { after, through, dropped, dropped_through, reservations, held_back, is_complete }
+fn report(summary: ArchiveSummary) -> Archive {
+    let (held_back_by, held_back_position) = summary.held_back.unzip();
+    Archive {
+        after: summary.after,
+        through: summary.through,
+        dropped_events: summary.dropped,
+        dropped_through: summary.dropped_through,
+        reservations: summary.reservations,
+        held_back_by,
+        held_back_position,
+        complete: summary.is_complete,
+    }
 }
 
 /// The thread that archives.
@@ -179,8 +187,9 @@ impl ArchiveThread {
             let wait = if own.is_some() { due.saturating_duration_since(Monotonic::now()) } else { IDLE };
             match tasks.recv_timeout(wait) {
                 Ok(ArchiveTask { order, to, reply }) => {
-                    let ArchiveOrder { older_than, drop, ignored, .. } = order;
-                    let done = self.archive(&to, older_than, drop, &ignored);
+                    let older_than = Duration::from_hours(order.older_than_hours.into());
+                    let ignored: Vec<_> = order.ignore_sinks.iter().map(Label::to_string).collect();
+                    let done = self.archive(&to, older_than, order.drop, &ignored);
                     // The caller may have gone.
                     let _ = reply.send(done);
                 }

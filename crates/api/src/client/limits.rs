@@ -4,7 +4,7 @@ use super::Client;
 use super::attempt::Error;
 use super::lists::push_page;
 use super::request::{Request, push_encoded, push_parameter};
-use crate::wire::{Limit, LimitTerms, LimitUsage, Page};
+use crate::wire::{Limit, LimitRequest, LimitUsage, Page};
 
 /// The path of the limits.
 const LIMITS: &str = "/v1/limits";
@@ -15,7 +15,7 @@ impl Client {
     pub async fn put_limit(
         &self,
         limit_id: &str,
-        terms: &LimitTerms,
+        terms: &LimitRequest,
         version: Option<u64>,
     ) -> Result<Limit, Error> {
         let request = Request::new("PUT", path(limit_id, "")).json(terms)?;

@@ -4,16 +4,16 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    AmountOff, ArchiveHours, CaptureWord, CurrencyCode, Delta, DirectoryPath, DispositionWord, EventPosition,
-    Flag, FulfilmentWord, Id, IfExpiredWord, JsonObject, Key, LimitedUnitsWord, ModeWord, MoneyAmount,
-    OnDeclineWord, Overlap, PaymentTtl, Percent, ProviderName, Quantity, Rate, ReplayedWord, ReturnFromWord,
-    Stock, SubjectKindWord, SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, Url, WebhookStatusWord,
-    given, setting,
+    AmountOff, CaptureWord, CurrencyCode, Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id,
+    IfExpiredWord, JsonObject, Key, ModeWord, MoneyAmount, OnDeclineWord, Overlap, PaymentTtl, Percent,
+    ProviderName, Quantity, Rate, ReplayedWord, ReturnFromWord, Stock, SupplyQuantity, Text, Time, Together,
+    Ttl, UnitAmount, Url, WebhookStatusWord, given, setting,
 };
 use super::metadata::Metadata;
 use super::source::SourceBody;
 use super::terms::body_with_terms;
 use super::units::AttributesField;
+use crate::field::{RequestBody, Shape};
 use serde::Deserialize;
 use stockhold_domain::Patch;
 
@@ -408,18 +408,6 @@ pub(super) struct RateLimitBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ArchiveBody {
-    pub(super) older_than_hours: ArchiveHours,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) to: Option<DirectoryPath>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) drop: Option<Flag>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) ignore_sinks: Option<Vec<Text>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct SkipBody {
     pub(super) position: EventPosition,
 }
@@ -508,55 +496,17 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid>
     }
 }
 
+/// Reads a shape.
+pub(crate) fn read_request<'a, T: Shape + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+    read::<RequestBody<T>>(body).map(|RequestBody(shape)| shape)
+}
+
 /// Reads a body that may be left out.
 pub(super) fn read_or_default<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());
     }
     read(body)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LimitBody {
-    pub(super) items: Vec<JsonObject<LimitItemBody>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) channels: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) per: Option<SubjectKindWord>,
-    pub(super) limit: Stock,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) counts: Option<LimitedUnitsWord>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CustomerBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) provider_refs: Option<JsonObject<ProviderRefsBody>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) email: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) push_token: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) locale: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ProviderRefsBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) stripe: Option<JsonObject<CustomerMethodBody>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) test: Option<JsonObject<CustomerMethodBody>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CustomerMethodBody {
-    pub(super) method_ref: ProviderName,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) customer_ref: Option<ProviderName>,
 }
 
 #[derive(Deserialize)]
@@ -579,13 +529,4 @@ pub(super) struct PoolUnitsBody {
     pub(super) units: Option<Vec<Text>>,
     #[serde(default, deserialize_with = "given")]
     pub(super) sections: Option<Vec<Text>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LimitItemBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) sku: Option<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) location: Option<Text>,
 }

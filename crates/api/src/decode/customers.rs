@@ -1,12 +1,12 @@
 //! The requests on customers. An error about personal data never repeats it.
 
-use super::body::{self, CustomerBody, CustomerMethodBody, ProviderRefsBody};
-use super::field::JsonObject;
+use super::body;
 use super::header::{self, Match};
 use super::lists::{PAGE_DEFAULT, limit as page_limit, no_cursor};
 use super::{Invalid, both, path};
 use crate::cursor;
-use stockhold_customers::{Profile, ProviderMethod};
+use crate::resources::customers::CustomerRequest;
+use stockhold_customers::Profile;
 use stockhold_domain::{Label, Precondition};
 
 /// The words of a detail between what is expected and what the caller has sent.
@@ -29,24 +29,8 @@ pub fn put_customer(
     body: &[u8],
 ) -> Result<(Label, Profile, Option<Precondition>), Invalid> {
     let target = both(customer(id, query), header::expected(precondition));
-    let ((id, expected), body) = both(target, body::read::<CustomerBody>(body).map_err(hidden))?;
-    let JsonObject(refs) = body.provider_refs.unwrap_or(JsonObject(ProviderRefsBody::default()));
-    let method = |(provider, method): (&str, Option<JsonObject<CustomerMethodBody>>)| {
-        let JsonObject(CustomerMethodBody { method_ref, customer_ref }) = method?;
-        let customer_ref = customer_ref.map(|text| text.0);
-        Some((provider.to_owned(), ProviderMethod { customer_ref, method_ref: method_ref.0 }))
-    };
-    let profile = Profile {
-        provider_refs: [("stripe", refs.stripe), ("test", refs.test)]
-            .into_iter()
-            .filter_map(method)
-            .collect(),
-        email: body.email,
-        push_token: body.push_token,
-        locale: body.locale,
-    };
-    profile.check().map_err(|error| Invalid::new(error.pointer, error.detail))?;
-    Ok((id, profile, expected))
+    let ((id, expected), body) = both(target, body::read_request::<CustomerRequest>(body).map_err(hidden))?;
+    Ok((id, body.profile()?, expected))
 }
 
 /// Leaves what the caller has sent out of the details.

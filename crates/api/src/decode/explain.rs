@@ -210,7 +210,10 @@ fn detail(error: &serde_json::Error, pointer: &mut String, ends_in: Option<&str>
     if let Some(rest) = message.strip_prefix("unknown field `")
         && let Some((name, fields)) = rest.rsplit_once("`, expected ")
     {
-        at(name);
+        // A shape's member is the last one of the path.
+        if !name.is_empty() {
+            at(name);
+        }
         let fields = fields.strip_prefix("one of ").unwrap_or(fields).split(", ");
         let fields = fields.collect::<Vec<_>>().join(", ");
         return format!("is not a field here; the fields are {fields}");

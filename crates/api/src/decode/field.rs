@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use stockhold_domain::{
-    CaptureMethod, Currency, Disposition, Fulfilment, IfExpired, Instant, Label, LimitedUnits, Mode,
-    OnDecline, Patch, ProviderRef, ReservationId, ReturnFrom, Seconds, Strategy, SubjectKind,
+    CaptureMethod, Currency, Disposition, Fulfilment, IfExpired, Instant, Label, Mode, OnDecline, Patch,
+    ProviderRef, ReservationId, ReturnFrom, Seconds, Strategy,
 };
 
 /// The highest version that a request may name: numbers up to it are exact in every JSON reader. An item's version is about the time in
@@ -357,31 +357,6 @@ field! {
     }
 }
 
-/// The longest time that a request for an archive may name, in hours: a hundred years.
-pub const MOST_ARCHIVE_HOURS: u32 = 876_000;
-/// The longest path of a directory, in bytes.
-pub const PATH_BYTES: usize = 4_096;
-
-field! {
-    /// The age of what is archived.
-    ArchiveHours(u32), deserialize_u64, "a whole number of hours from 1 to 876,000",
-    fn visit_u64<E: Error>(self, number: u64) -> Result<ArchiveHours, E> {
-        let within = u32::try_from(number).ok().filter(|number| (1..=MOST_ARCHIVE_HOURS).contains(number));
-        within.map(ArchiveHours).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
-    }
-}
-
-field! {
-    /// The path of a directory of the server.
-    DirectoryPath(String), deserialize_str, "the path of a directory: 1 to 4,096 bytes without control characters",
-    fn visit_str<E: Error>(self, text: &str) -> Result<DirectoryPath, E> {
-        if text.is_empty() || text.len() > PATH_BYTES || text.contains(char::is_control) {
-            return Err(E::invalid_value(Unexpected::Other("another text"), &self));
-        }
-        Ok(DirectoryPath(text.to_owned()))
-    }
-}
-
 field! {
     /// A sum of money in the smallest unit of its currency.
     MoneyAmount(u64), deserialize_u64, "a whole number from 0 to 9,007,199,254,740,991",
@@ -446,30 +421,6 @@ field! {
         match word {
             "failed" => Ok(ReplayedWord(true)),
             "all" => Ok(ReplayedWord(false)),
-            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
-        }
-    }
-}
-
-field! {
-    /// For whom a limit counts.
-    SubjectKindWord(SubjectKind), deserialize_str, "\"customer\" or \"owner\"",
-    fn visit_str<E: Error>(self, word: &str) -> Result<SubjectKindWord, E> {
-        match word {
-            "customer" => Ok(SubjectKindWord(SubjectKind::Customer)),
-            "owner" => Ok(SubjectKindWord(SubjectKind::Owner)),
-            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
-        }
-    }
-}
-
-field! {
-    /// Which units a limit counts.
-    LimitedUnitsWord(LimitedUnits), deserialize_str, "\"held_and_sold\" or \"held\"",
-    fn visit_str<E: Error>(self, word: &str) -> Result<LimitedUnitsWord, E> {
-        match word {
-            "held_and_sold" => Ok(LimitedUnitsWord(LimitedUnits::HeldAndSold)),
-            "held" => Ok(LimitedUnitsWord(LimitedUnits::Held)),
             _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
     }

@@ -1,16 +1,13 @@
 //! The requests on limits.
 
-use super::body::{self, LimitBody, LimitItemBody};
+use super::body;
 use super::explain::clip;
-use super::field::JsonObject;
 use super::header::{self, Match};
 use super::lists::{PAGE_DEFAULT, limit as page_limit, no_cursor};
 use super::{Invalid, both, path};
 use crate::cursor;
-use stockhold_domain::limits::{LIMIT_CHANNELS, LIMIT_TARGETS};
-use stockhold_domain::{
-    Command, DeleteLimit, ItemKey, Label, LimitTarget, LimitTerms, Precondition, SetLimit,
-};
+use crate::resources::limits::LimitRequest;
+use stockhold_domain::{Command, DeleteLimit, Label, Precondition, SetLimit};
 use stockhold_store::UsageRequest;
 
 /// A page of the list of limits.
@@ -30,45 +27,8 @@ pub fn set_limit(
     body: &[u8],
 ) -> Result<Command, Invalid> {
     let target = both(limit(id, query), header::expected(precondition));
-    let ((id, expected), body) = both(target, body::read::<LimitBody>(body))?;
-    Ok(Command::SetLimit(SetLimit { id, terms: terms(body)?, expected }))
-}
-
-fn terms(body: LimitBody) -> Result<LimitTerms, Invalid> {
-    if body.channels.as_ref().is_some_and(Vec::is_empty) {
-        return Err(Invalid::new(
-            "/channels",
-            "must have at least 1 entry, or be left out for every channel",
-        ));
-    }
-    let channels = body.channels.unwrap_or_default();
-    for (pointer, count, most) in
-        [("/items", body.items.len(), LIMIT_TARGETS), ("/channels", channels.len(), LIMIT_CHANNELS)]
-    {
-        if count > most {
-            return Err(Invalid::new(pointer, format!("must have at most {most} entries, and has {count}")));
-        }
-    }
-    if body.items.is_empty() {
-        return Err(Invalid::new("/items", "must have at least 1 entry"));
-    }
-    let targets = body.items.into_iter().enumerate().map(|(place, JsonObject(item))| target(place, item));
-    Ok(LimitTerms {
-        targets: targets.collect::<Result<_, _>>()?,
-        channels: channels.into_iter().map(|channel| channel.0).collect(),
-        per: body.per.map(|word| word.0),
-        limit: body.limit.0,
-        counts: body.counts.map(|word| word.0).unwrap_or_default(),
-    })
-}
-
-fn target(place: usize, body: LimitItemBody) -> Result<LimitTarget, Invalid> {
-    match (body.sku, body.location) {
-        (Some(sku), None) => Ok(LimitTarget::Sku(sku.0)),
-        (None, Some(location)) => Ok(LimitTarget::Location(location.0)),
-        (Some(sku), Some(location)) => Ok(LimitTarget::Item(ItemKey::new(&location.0, &sku.0))),
-        (None, None) => Err(Invalid::new(format!("/items/{place}"), "must have sku, location or both")),
-    }
+    let ((id, expected), body) = both(target, body::read_request::<LimitRequest>(body))?;
+    Ok(Command::SetLimit(SetLimit { id, terms: body.terms()?, expected }))
 }
 
 /// `DELETE /v1/limits/{limit_id}`, with the value of `If-Match`.

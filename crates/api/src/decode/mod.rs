@@ -31,14 +31,13 @@ mod time;
 mod units;
 mod webhooks;
 
-pub use archive::{ArchiveOrder, IGNORED_CONSUMERS, archive_events};
+pub use archive::archive_events;
 pub use batch::{AvailabilityQuery, COMMANDS, COMMANDS_BODY_BYTES, ITEMS, LOCATIONS, availability, commands};
 pub(crate) use body::read as read_body;
 pub use checkout::{OrderFilter, cancel_checkout, order, orders, refund, retry_refund, start_checkout};
 pub use customers::{CustomerPage, customer, delete_customer, put_customer, rewrap_customers};
 pub(crate) use explain::clip;
 pub(crate) use field::{Id, MAX_VERSION, Quantity, Text, Ttl};
-pub use field::{MOST_ARCHIVE_HOURS, PATH_BYTES};
 pub use gate::{gate, reload_gate};
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
 pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};

@@ -29,17 +29,6 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    /// Like [`Object::value`], for a name that comes from outside.
-    pub(crate) fn named(&mut self, name: &str) -> &mut Vec<u8> {
-        if !self.empty {
-            self.out.push(b',');
-        }
-        self.empty = false;
-        put_text(self.out, name);
-        self.out.push(b':');
-        self.out
-    }
-
     /// A text that needs escapes.
     pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         put_text(self.value(name), text);

@@ -6,12 +6,9 @@
 
 pub(crate) mod json;
 
-mod archive;
 mod checkout;
 mod cloud_event;
-mod customers;
 mod event;
-mod gate;
 mod keys;
 mod limits;
 mod list;
@@ -23,15 +20,12 @@ mod terms;
 mod units;
 mod webhooks;
 
-pub use archive::{ArchiveReport, archive};
 pub use checkout::{BuyerAction, checkout, order, order_status, payment};
 pub use cloud_event::{
     CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,
     path_segment,
 };
-pub use customers::{customer, rewrap_page};
 pub use event::{event, event_type, traceparent};
-pub use gate::{gate, gate_reload};
 pub use json::{day_of, instant_text};
 pub use keys::{key, new_key};
 pub use limits::{limit, limit_usage};
@@ -50,10 +44,18 @@ pub use webhooks::{
 };
 
 use json::{Object, array};
+use serde::Serialize;
 use stockhold_domain::{
     Hold, HoldDetails, Instant, Item, ItemKey, Label, Line, Mode, PaymentState, ReservationId, Scope, Status,
 };
 use terms::put_optional_terms;
+
+/// A shape.
+pub fn shape(out: &mut Vec<u8>, shape: &impl Serialize) {
+    // Writing to memory does not fail, and every member has a form in JSON.
+    let written = serde_json::to_writer(out, shape);
+    debug_assert!(written.is_ok(), "{written:?}");
+}
 
 /// A reservation.
 pub fn reservation(out: &mut Vec<u8>, hold: &Hold) {

@@ -19,7 +19,7 @@ use stockhold_domain::limits::{
 const ORDER_STATUSES: [&str; 5] = ["authorized", "paid", "cancelled", "partially_refunded", "refunded"];
 
 /// All of them.
-pub(super) fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     vec![
         start(),
         on_one(RouteId::GetCheckout)
@@ -38,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// Their schemas, by name.
-pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         (
             "CheckoutRequest",
@@ -76,7 +76,7 @@ fn amount(description: &str) -> Value {
     integer(0, AMOUNT, &format!("{description} In the smallest unit of the currency."))
 }
 
-pub(super) fn provider_name(description: &str) -> Value {
+pub(crate) fn provider_name(description: &str) -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": PROVIDER_REF_BYTES, "pattern": "^[!-~]+$", "description": description,
     })
@@ -221,7 +221,7 @@ fn next_action() -> Value {
 }
 
 /// The members of a payment that the service takes.
-pub(super) fn of_payment() -> Vec<Member> {
+pub(crate) fn of_payment() -> Vec<Member> {
     vec![
         maybe("provider", label("The provider, if Stockhold takes the payment.")),
         maybe("provider_ref", provider_name("The payment, as the provider names it.")),
@@ -291,6 +291,6 @@ fn webhook() -> Operation {
 }
 
 /// What the examples of a payment that needs its buyer show.
-pub(super) fn redirect() -> BuyerAction {
+pub(crate) fn redirect() -> BuyerAction {
     BuyerAction::Redirect { url: "http://127.0.0.1:8090/action/pay-1".to_owned() }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stockhold_store::UNIT_HISTORY_LIMIT;
 
 /// Their schemas, by name.
-pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("ReservationPage", page("Reservation", "Reservations, the newest first.", next())),
         ("OrderPage", page("Order", "Orders, the newest reservation first.", next())),
@@ -86,12 +86,12 @@ fn page(schema: &str, description: &str, next: Member) -> Value {
 }
 
 /// How many.
-pub(super) fn limit() -> Value {
+pub(crate) fn limit() -> Value {
     let limit = integer(1, PAGE_LIMIT as u64, "Most entries of the page.");
     in_query("limit", with(limit, "default", PAGE_DEFAULT))
 }
 
 /// From where.
-pub(super) fn starting_after() -> Value {
+pub(crate) fn starting_after() -> Value {
     in_query("starting_after", text("The `next_cursor` of the previous page. Its content is opaque."))
 }

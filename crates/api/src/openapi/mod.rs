@@ -9,34 +9,30 @@
     reason = "schemas are made where they are passed, and json! only reads them"
 )]
 
-mod operation;
+pub(crate) mod operation;
 mod problems;
 mod reconciliation;
-mod samples;
-mod schema;
+pub(crate) mod samples;
+pub(crate) mod schema;
 mod sinks;
 mod stock_requests;
 mod webhooks;
 
 mod answers;
-mod lists;
+pub(crate) mod lists;
 mod requests;
 
-mod archive;
 mod batches;
-mod checkouts;
+pub(crate) mod checkouts;
 mod cloud_events;
-mod customers;
 mod events;
-mod gate;
 mod inventory;
 mod keys;
-mod limits;
 mod pages;
 mod pools;
 mod prices;
 mod profiles;
-mod reservations;
+pub(crate) mod reservations;
 mod units;
 
 mod docs;
@@ -44,9 +40,9 @@ mod docs;
 pub use docs::docs_html;
 pub use docs::html::SCRIPT as PAGE_SCRIPT;
 pub(crate) use docs::{answered_by, html};
-pub use gate::GATE_ITEMS;
 
 use crate::problem::Reason;
+use crate::resources;
 use crate::routes::Tag;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -80,13 +76,13 @@ fn made() -> Value {
         checkouts::operations(),
         inventory::sales(),
         events::operations(),
-        limits::operations(),
-        customers::operations(),
-        gate::operations(),
+        resources::limits::operations(),
+        resources::customers::operations(),
+        resources::gate::operations(),
         reconciliation::operations(),
         sinks::operations(),
         webhooks::operations(),
-        archive::operations(),
+        resources::archive::operations(),
         profiles::operations(),
         keys::operations(),
         pages::operations(),
@@ -138,13 +134,13 @@ fn schemas() -> Map<String, Value> {
         answers::schemas(),
         lists::schemas(),
         events::schemas(),
-        limits::schemas(),
-        customers::schemas(),
-        gate::schemas(),
+        resources::limits::schemas(),
+        resources::customers::schemas(),
+        resources::gate::schemas(),
         reconciliation::schemas(),
         sinks::schemas(),
         webhooks::schemas(),
-        archive::schemas(),
+        resources::archive::schemas(),
         cloud_events::schemas(),
         pools::schemas(),
         prices::schemas(),

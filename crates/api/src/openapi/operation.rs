@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use stockhold_service::Scope;
 
 /// What a rate limit says, if the caller has one.
-pub(super) const RATE_HEADERS: [&str; 2] = ["RateLimit", "RateLimit-Policy"];
+pub(crate) const RATE_HEADERS: [&str; 2] = ["RateLimit", "RateLimit-Policy"];
 
 /// One operation of the document.
-pub(super) struct Operation {
-    pub(super) route: &'static RouteSpec,
+pub(crate) struct Operation {
+    pub(crate) route: &'static RouteSpec,
     parameters: Vec<Value>,
     body_examples: Value,
     response_examples: Value,
@@ -21,7 +21,7 @@ pub(super) struct Operation {
 
 impl Operation {
     /// The operation of a route.
-    pub(super) fn of(route: RouteId) -> Self {
+    pub(crate) fn of(route: RouteId) -> Self {
         Self {
             route: route.spec(),
             parameters: Vec::new(),
@@ -32,31 +32,31 @@ impl Operation {
     }
 
     /// A parameter of the path or the query.
-    pub(super) fn parameter(mut self, parameter: Value) -> Self {
+    pub(crate) fn parameter(mut self, parameter: Value) -> Self {
         self.parameters.push(parameter);
         self
     }
 
     /// Examples of the request's body, by name.
-    pub(super) fn requests(mut self, examples: Value) -> Self {
+    pub(crate) fn requests(mut self, examples: Value) -> Self {
         self.body_examples = examples;
         self
     }
 
     /// Examples of the response's body, by name.
-    pub(super) fn responds(mut self, examples: Value) -> Self {
+    pub(crate) fn responds(mut self, examples: Value) -> Self {
         self.response_examples = examples;
         self
     }
 
     /// The operations that can follow, and what they take from the response.
-    pub(super) fn links(mut self, links: Value) -> Self {
+    pub(crate) fn links(mut self, links: Value) -> Self {
         self.links = Some(links);
         self
     }
 
     /// As the document has it.
-    pub(super) fn document(self) -> Value {
+    pub(crate) fn document(self) -> Value {
         let route = self.route;
         let mut operation = json!({
             "operationId": route.operation,
@@ -118,7 +118,7 @@ fn scope_sentence(route: &RouteSpec) -> String {
 }
 
 /// How callers show who they are.
-pub(super) fn security_schemes() -> Value {
+pub(crate) fn security_schemes() -> Value {
     json!({
         "Bearer": {
             "type": "http", "scheme": "bearer",
@@ -218,7 +218,7 @@ fn refusal(reasons: &[Reason]) -> Value {
 }
 
 /// The headers of the answers of these reasons.
-pub(super) fn refusal_headers(reasons: &[Reason]) -> Value {
+pub(crate) fn refusal_headers(reasons: &[Reason]) -> Value {
     let mut headers = json!({ "X-Request-Id": component("headers", "RequestId") });
     if reasons.contains(&Reason::Unauthenticated) {
         headers["WWW-Authenticate"] = component("headers", "WwwAuthenticate");
@@ -254,7 +254,7 @@ fn answer_of(reasons: &[Reason]) -> Value {
 }
 
 /// Answers that have a name.
-pub(super) fn responses() -> Map<String, Value> {
+pub(crate) fn responses() -> Map<String, Value> {
     let shared = [
         &[Reason::Overloaded, Reason::Unavailable][..],
         &[Reason::Overloaded, Reason::Unavailable, Reason::OutcomeUnknown][..],
@@ -320,22 +320,22 @@ fn other() -> Value {
 }
 
 /// A reference to one of the document's components.
-pub(super) fn component(kind: &str, name: &str) -> Value {
+pub(crate) fn component(kind: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/components/{kind}/{name}") })
 }
 
 /// A parameter of the path.
-pub(super) fn in_path(name: &str, schema: Value, example: &str) -> Value {
+pub(crate) fn in_path(name: &str, schema: Value, example: &str) -> Value {
     json!({ "name": name, "in": "path", "required": true, "schema": schema, "example": example })
 }
 
 /// A parameter of the query.
-pub(super) fn in_query(name: &str, schema: Value) -> Value {
+pub(crate) fn in_query(name: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "query", "required": false, "schema": schema })
 }
 
 /// Headers that many operations read.
-pub(super) fn parameters() -> Value {
+pub(crate) fn parameters() -> Value {
     json!({
         "IdempotencyKey": {
             "name": "Idempotency-Key", "in": "header", "required": false, "schema": header_key(),
@@ -384,7 +384,7 @@ pub(super) fn parameters() -> Value {
 }
 
 /// Headers of answers.
-pub(super) fn headers() -> Value {
+pub(crate) fn headers() -> Value {
     json!({
         "RequestId": {
             "required": true, "schema": super::schema::label("The request's name."),

@@ -13,7 +13,7 @@ use crate::routes::RouteId;
 use serde_json::{Value, json};
 
 /// All of them.
-pub(super) fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     vec![
         reserve(),
         reserve_basket(),
@@ -33,30 +33,30 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-pub(super) fn sku() -> Value {
+pub(crate) fn sku() -> Value {
     sku_like("tea")
 }
 
 /// A SKU in the path, with its example.
-pub(super) fn sku_like(example: &str) -> Value {
+pub(crate) fn sku_like(example: &str) -> Value {
     in_path("sku", label("The SKU, percent-encoded (a slash in it is `%2F`)."), example)
 }
 
-pub(super) fn at_location() -> Value {
+pub(crate) fn at_location() -> Value {
     in_query("location", location("Where the item is stocked."))
 }
 
-pub(super) fn example(summary: &str, value: Value) -> Value {
+pub(crate) fn example(summary: &str, value: Value) -> Value {
     json!({ "summary": summary, "value": value })
 }
 
 /// An example of a request with other parameters than the examples of the parameters themselves.
-pub(super) fn example_at(summary: &str, parameters: Value, value: Value) -> Value {
+pub(crate) fn example_at(summary: &str, parameters: Value, value: Value) -> Value {
     json!({ "summary": summary, "value": value, "x-parameters": parameters })
 }
 
 /// A path under one reservation.
-pub(super) fn on_one(route: RouteId) -> Operation {
+pub(crate) fn on_one(route: RouteId) -> Operation {
     Operation::of(route).parameter(in_path("reservation_id", uuid("The reservation's id."), EXAMPLE_IDS[0]))
 }
 

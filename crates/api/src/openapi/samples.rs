@@ -24,16 +24,16 @@ const SHOP_KEY_ID: &str = "5b0e7a40f2c94d1c8a6e3f7b91d2c4e8";
 const ROLLED_KEY_ID: &str = "e10cb2d79f6a4b35a8d14c7e0b5f9263";
 
 /// Noon and so many seconds.
-pub(super) fn at(seconds: i64) -> Instant {
+pub(crate) fn at(seconds: i64) -> Instant {
     Instant::from_millis(NOON + seconds * 1_000)
 }
 
 /// Ids of reservations in examples. The page for browsers puts shell variables in their place.
-pub(super) const EXAMPLE_IDS: [&str; 2] =
+pub(crate) const EXAMPLE_IDS: [&str; 2] =
     ["018bcfe5-6800-7fff-bfff-ffffffffffff", "018bcfe5-6800-7fff-bfff-fffffffffffe"];
 
 /// The reservation.
-pub(super) fn id() -> ReservationId {
+pub(crate) fn id() -> ReservationId {
     ReservationId::from_u128(0x018b_cfe5_6800_7fff_bfff_ffff_ffff_ffff)
 }
 
@@ -43,19 +43,19 @@ fn other_id() -> ReservationId {
 }
 
 /// What a request is called that did not say.
-pub(super) fn request_id() -> RequestId {
+pub(crate) fn request_id() -> RequestId {
     RequestId::Made(0x0193_03a1_5b40_7c3e_9d51_3f0a_6c1e_8b27)
 }
 
 /// A text that is a label.
-pub(super) fn label(text: &str) -> Label {
+pub(crate) fn label(text: &str) -> Label {
     match Label::new(text) {
         Ok(label) => label,
         Err(error) => unreachable!("{text:?} {error}"),
     }
 }
 
-pub(super) fn item_key(location: &str, sku: &str) -> ItemKey {
+pub(crate) fn item_key(location: &str, sku: &str) -> ItemKey {
     ItemKey::new(&label(location), &label(sku))
 }
 
@@ -64,7 +64,7 @@ fn seconds(seconds: u64) -> Option<Seconds> {
 }
 
 /// An active reservation of one item.
-pub(super) fn cart() -> Hold {
+pub(crate) fn cart() -> Hold {
     let optional = OptionalTerms {
         channel: Some(label("web")),
         pool: None,
@@ -90,7 +90,7 @@ pub(super) fn cart() -> Hold {
 }
 
 /// The same with a second item, granted in part.
-pub(super) fn basket() -> Hold {
+pub(crate) fn basket() -> Hold {
     let cup = Line { requested: 6, ..line("hub-9", "cup", 4, 12) };
     Hold { lines: [line("default", "tea", 2, 41), cup].into(), ..cart() }
 }
@@ -109,7 +109,7 @@ fn line(location: &str, sku: &str, quantity: u32, sequence: u64) -> Line {
 }
 
 /// Two seats of a concert.
-pub(super) fn seats() -> Hold {
+pub(crate) fn seats() -> Hold {
     let unit = |id| LineUnit { id: label(id), version: 2, fulfilled: false, returned: false, pool: None };
     let units = LineUnits::new(vec![unit("A-12"), unit("A-13")]);
     let line = Line { units: Some(Arc::new(units)), ..line("default", "concert", 2, 0) };
@@ -117,7 +117,7 @@ pub(super) fn seats() -> Hold {
 }
 
 /// A concert whose seats have ids.
-pub(super) fn concert() -> Item {
+pub(crate) fn concert() -> Item {
     let figures =
         StockCounters { total_units: 3, confirmed_sold: 1, held: 1, active: 1, ..StockCounters::none(at(0)) };
     let settings = Arc::new(Settings::default());
@@ -126,7 +126,7 @@ pub(super) fn concert() -> Item {
 }
 
 /// Its seats.
-pub(super) fn unit_index() -> UnitIndex {
+pub(crate) fn unit_index() -> UnitIndex {
     let seat = |position: u64, id, status| {
         let aisle = vec![(label("aisle"), Attribute::Flag(true))];
         Unit {
@@ -159,18 +159,18 @@ fn moved(status: Status, closing: Closing) -> Hold {
 }
 
 /// The cart, extended to noon and so many seconds.
-pub(super) fn extended(seconds: i64) -> Hold {
+pub(crate) fn extended(seconds: i64) -> Hold {
     Hold { expires_at: at(seconds), version: 2, ..cart() }
 }
 
 /// The cart with other lines: a packet less, and two cups.
-pub(super) fn amended() -> Hold {
+pub(crate) fn amended() -> Hold {
     let lines = [line("default", "tea", 1, 42), line("hub-9", "cup", 2, 13)].into();
     Hold { lines, version: 2, ..cart() }
 }
 
 /// The cart, of a customer who logged in.
-pub(super) fn transferred() -> Hold {
+pub(crate) fn transferred() -> Hold {
     let optional = OptionalTerms {
         customer_id: Some(label("customer-90")),
         ..cart().terms.reserve.optional.as_deref().cloned().unwrap_or_default()
@@ -181,20 +181,20 @@ pub(super) fn transferred() -> Hold {
 }
 
 /// One packet of the cart, in a reservation of its own.
-pub(super) fn split_off() -> Hold {
+pub(crate) fn split_off() -> Hold {
     let details = HoldDetails { split_from: Some(id()), ..HoldDetails::default() };
     let lines = [line("default", "tea", 1, 43)].into();
     Hold { id: other_id(), lines, details: Some(Box::new(details)), ..cart() }
 }
 
 /// The cart, with the lines of another one.
-pub(super) fn merged() -> Hold {
+pub(crate) fn merged() -> Hold {
     let details = HoldDetails { merged_from: vec![other_id()], ..HoldDetails::default() };
     Hold { details: Some(Box::new(details)), ..amended() }
 }
 
 /// The cart, while it is paid for.
-pub(super) fn paying() -> Hold {
+pub(crate) fn paying() -> Hold {
     let until = at(1_020);
     let payment = Payment {
         id: label("payment-55"),
@@ -261,27 +261,27 @@ fn with_charge(hold: Hold, state: PaymentState, charge: Charge) -> Hold {
 }
 
 /// The cart, paid by a checkout.
-pub(super) fn checked_out() -> Hold {
+pub(crate) fn checked_out() -> Hold {
     let closing = Closing { at: at(121), reason: None, order_id: Some(label("order-1002")) };
     let hold = Hold { version: 5, expires_at: at(1_020), ..moved(Status::Confirmed, closing) };
     with_charge(hold, PaymentState::Completed, charge(ChargeState::Captured))
 }
 
 /// The cart, whose buyer has to go to the bank.
-pub(super) fn needs_action() -> Value {
+pub(crate) fn needs_action() -> Value {
     let hold = Hold { expires_at: at(1_020), version: 3, ..cart() };
     let hold = with_charge(hold, PaymentState::Open, charge(ChargeState::RequiresAction));
     written(|out| encode::checkout(out, &hold, Some(&super::checkouts::redirect())))
 }
 
 /// The cart, whose payment the caller gave up.
-pub(super) fn given_up() -> Hold {
+pub(crate) fn given_up() -> Hold {
     let hold = Hold { expires_at: at(1_020), version: 4, ..cart() };
     with_charge(hold, PaymentState::Open, charge(ChargeState::Voiding))
 }
 
 /// The cart, paid by a checkout, whose buyer gets money back.
-pub(super) fn refunding() -> Hold {
+pub(crate) fn refunding() -> Hold {
     let hold = Hold { version: 6, ..checked_out() };
     let refunds = vec![PendingRefund { amount: 500, reason: label("late") }];
     let captured = charge(ChargeState::Captured).captured;
@@ -290,36 +290,36 @@ pub(super) fn refunding() -> Hold {
 }
 
 /// The cart, whose payment was declined.
-pub(super) fn declined() -> Hold {
+pub(crate) fn declined() -> Hold {
     let closing = Closing { at: at(121), reason: Some(label("payment_failed")), order_id: None };
     let charge = Charge { error: Some(label("card_declined")), ..charge(ChargeState::Declined) };
     with_charge(moved(Status::Cancelled, closing), PaymentState::Closed, charge)
 }
 
 /// The cart, sold, with one packet on its way.
-pub(super) fn fulfilled() -> Hold {
+pub(crate) fn fulfilled() -> Hold {
     let shipped = Line { fulfilled: 1, ..line("default", "tea", 2, 43) };
     Hold { lines: [shipped].into(), version: 3, ..sold() }
 }
 
 /// The cart, sold.
-pub(super) fn sold() -> Hold {
+pub(crate) fn sold() -> Hold {
     moved(Status::Confirmed, Closing { at: at(120), reason: None, order_id: Some(label("order-1001")) })
 }
 
 /// The cart, sold, with one packet back.
-pub(super) fn returned() -> Hold {
+pub(crate) fn returned() -> Hold {
     let back = Line { returned: 1, ..line("default", "tea", 2, 43) };
     Hold { lines: [back].into(), version: 3, ..sold() }
 }
 
 /// The cart, released.
-pub(super) fn released() -> Hold {
+pub(crate) fn released() -> Hold {
     moved(Status::Cancelled, Closing { at: at(90), reason: Some(label("cart emptied")), order_id: None })
 }
 
 /// The item that the cart holds.
-pub(super) fn item() -> Item {
+pub(crate) fn item() -> Item {
     Item {
         key: item_key("default", "tea"),
         mode: Mode::Counted,
@@ -356,7 +356,7 @@ pub(super) fn item() -> Item {
 }
 
 /// The price of the item.
-pub(super) fn price() -> Price {
+pub(crate) fn price() -> Price {
     let spring = Discount {
         reduction: Reduction::Percent(10),
         from: Some(at(-86_400)),
@@ -369,7 +369,7 @@ pub(super) fn price() -> Price {
 }
 
 /// A pool of the item.
-pub(super) fn pool() -> Pool {
+pub(crate) fn pool() -> Pool {
     Pool {
         name: label("vip"),
         terms: PoolTerms {
@@ -386,12 +386,12 @@ pub(super) fn pool() -> Pool {
 }
 
 /// An event's id, by a number.
-pub(super) fn event_id(number: u8) -> EventId {
+pub(crate) fn event_id(number: u8) -> EventId {
     EventId::from_u128(0x0193_03a1_5b40_7b11_8c02_5d6e_7f80_9100 + u128::from(number))
 }
 
 /// An event at a position.
-pub(super) fn happened(position: u64, id: EventId, transition: Transition) -> EventRow {
+pub(crate) fn happened(position: u64, id: EventId, transition: Transition) -> EventRow {
     let origin = Origin {
         actor: label("anonymous"),
         key_id: None,
@@ -406,7 +406,7 @@ pub(super) fn happened(position: u64, id: EventId, transition: Transition) -> Ev
 }
 
 /// What happened to the cart: it was made and it was sold.
-pub(super) fn history() -> Vec<EventRow> {
+pub(crate) fn history() -> Vec<EventRow> {
     let figures = item().figures;
     let made = Transition::Hold {
         limits: None,
@@ -429,7 +429,7 @@ pub(super) fn history() -> Vec<EventRow> {
 }
 
 /// What happened to the first seat of the concert: it was added and it is held.
-pub(super) fn unit_history() -> Vec<EventRow> {
+pub(crate) fn unit_history() -> Vec<EventRow> {
     let change = StockChange::UnitsAdded(unit_index().iter().take(1).cloned().collect());
     let figures = concert().figures;
     let held = Transition::Hold {
@@ -445,7 +445,7 @@ pub(super) fn unit_history() -> Vec<EventRow> {
 }
 
 /// The API key of a shop.
-pub(super) fn shop_key() -> KeyRecord {
+pub(crate) fn shop_key() -> KeyRecord {
     let stored = json!({
         // The digest of no key.
         "digest": format!("{SHOP_KEY_ID}{}", "0".repeat(32)),
@@ -461,7 +461,7 @@ pub(super) fn shop_key() -> KeyRecord {
 }
 
 /// The key that replaced it.
-pub(super) fn rolled_key() -> KeyRecord {
+pub(crate) fn rolled_key() -> KeyRecord {
     let old = shop_key();
     let mut stored = json!({
         "digest": format!("{ROLLED_KEY_ID}{}", "0".repeat(32)),
@@ -478,8 +478,13 @@ pub(super) fn rolled_key() -> KeyRecord {
     }
 }
 
+/// A shape as it is sent.
+pub(crate) fn to_value(shape: &impl serde::Serialize) -> Value {
+    written(|out| crate::encode::shape(out, shape))
+}
+
 /// What `put` writes.
-pub(super) fn written(put: impl FnOnce(&mut Vec<u8>)) -> Value {
+pub(crate) fn written(put: impl FnOnce(&mut Vec<u8>)) -> Value {
     let mut out = Vec::new();
     put(&mut out);
     match serde_json::from_slice(&out) {
@@ -489,6 +494,6 @@ pub(super) fn written(put: impl FnOnce(&mut Vec<u8>)) -> Value {
 }
 
 /// A reservation as it is answered.
-pub(super) fn reservation(hold: &Hold) -> Value {
+pub(crate) fn reservation(hold: &Hold) -> Value {
     written(|out| encode::reservation(out, hold))
 }

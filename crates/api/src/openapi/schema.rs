@@ -9,7 +9,7 @@ use stockhold_domain::limits::{
 };
 
 /// What `char::is_control` refuses.
-pub(super) const NO_CONTROL: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
+pub(crate) const NO_CONTROL: &str = r"^[^\u0000-\u001f\u007f-\u009f]+$";
 /// An idempotency key as a header has it: bare, or quoted as RFC 8941 quotes.
 const HEADER_KEY: &str = concat!(
     r#"^(?:[^"\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*"#,
@@ -29,20 +29,20 @@ const REQUEST_TIME: &str = concat!(
 const ETAG: &str = r#"^"[0-9]{1,19}"$"#;
 
 /// A member of an object: name, schema, whether it is always there.
-pub(super) type Member = (&'static str, Value, bool);
+pub(crate) type Member = (&'static str, Value, bool);
 
 /// A member that is always there.
-pub(super) fn always(name: &'static str, schema: Value) -> Member {
+pub(crate) fn always(name: &'static str, schema: Value) -> Member {
     (name, schema, true)
 }
 
 /// A member that may be left out.
-pub(super) fn maybe(name: &'static str, schema: Value) -> Member {
+pub(crate) fn maybe(name: &'static str, schema: Value) -> Member {
     (name, schema, false)
 }
 
 /// An object. What the server writes may gain members; what it reads may not have others.
-pub(super) fn object(description: &str, members: Vec<Member>) -> Value {
+pub(crate) fn object(description: &str, members: Vec<Member>) -> Value {
     let required: Vec<_> = members.iter().filter(|member| member.2).map(|member| member.0).collect();
     let properties: Map<_, _> =
         members.into_iter().map(|(name, schema, _)| (name.to_owned(), schema)).collect();
@@ -54,24 +54,24 @@ pub(super) fn object(description: &str, members: Vec<Member>) -> Value {
 }
 
 /// An object that a request may have: any other member is refused.
-pub(super) fn closed(description: &str, members: Vec<Member>) -> Value {
+pub(crate) fn closed(description: &str, members: Vec<Member>) -> Value {
     let mut object = object(description, members);
     object["additionalProperties"] = false.into();
     object
 }
 
 /// One of the document's own schemas.
-pub(super) fn named(schema: &str) -> Value {
+pub(crate) fn named(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
 /// A label: a SKU, a location, an owner, …
-pub(super) fn label(description: &str) -> Value {
+pub(crate) fn label(description: &str) -> Value {
     long_label(LABEL_BYTES, description)
 }
 
 /// A text of at most so many bytes without control characters.
-pub(super) fn long_label(bytes: usize, description: &str) -> Value {
+pub(crate) fn long_label(bytes: usize, description: &str) -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": bytes, "pattern": NO_CONTROL,
         "x-max-bytes": bytes, "description": description,
@@ -80,12 +80,12 @@ pub(super) fn long_label(bytes: usize, description: &str) -> Value {
 
 /// A location that is `default` when it is left out. The keyword `default` is for parameters only: generators of typed
 /// clients take a member with a default for a required one.
-pub(super) fn location(description: &str) -> Value {
+pub(crate) fn location(description: &str) -> Value {
     label(&format!("{description} Default: `{}`.", stockhold_domain::Label::DEFAULT_LOCATION))
 }
 
 /// An idempotency key in a body.
-pub(super) fn key() -> Value {
+pub(crate) fn key() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": KEY_BYTES, "pattern": NO_CONTROL,
         "x-max-bytes": KEY_BYTES,
@@ -94,7 +94,7 @@ pub(super) fn key() -> Value {
 }
 
 /// An idempotency key in the header.
-pub(super) fn header_key() -> Value {
+pub(crate) fn header_key() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": KEY_BYTES, "pattern": HEADER_KEY,
         "x-max-bytes": KEY_BYTES,
@@ -102,17 +102,17 @@ pub(super) fn header_key() -> Value {
 }
 
 /// An item's version as `ETag` and `If-Match` have it.
-pub(super) fn etag() -> Value {
+pub(crate) fn etag() -> Value {
     json!({ "type": "string", "pattern": ETAG })
 }
 
 /// An instant.
-pub(super) fn time(description: &str) -> Value {
+pub(crate) fn time(description: &str) -> Value {
     json!({ "type": "string", "format": "date-time", "pattern": TIME, "description": description })
 }
 
 /// An instant in the body of a request.
-pub(super) fn request_time(description: &str) -> Value {
+pub(crate) fn request_time(description: &str) -> Value {
     let description = format!(
         "{description} RFC 3339 with seconds and an offset, from 1970 on. Digits below a microsecond are cut."
     );
@@ -120,7 +120,7 @@ pub(super) fn request_time(description: &str) -> Value {
 }
 
 /// An instant in the query of a request.
-pub(super) fn moment(description: &str) -> Value {
+pub(crate) fn moment(description: &str) -> Value {
     let description = format!(
         "{description} RFC 3339 with seconds, up to six digits of a fraction, and `Z` or an offset whose `+` is written as `%2B`."
     );
@@ -128,59 +128,59 @@ pub(super) fn moment(description: &str) -> Value {
 }
 
 /// A UUID.
-pub(super) fn uuid(description: &str) -> Value {
+pub(crate) fn uuid(description: &str) -> Value {
     json!({ "type": "string", "format": "uuid", "description": description })
 }
 
 /// Any text.
-pub(super) fn text(description: &str) -> Value {
+pub(crate) fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
 /// One of these words.
-pub(super) fn word(words: &[&str], description: &str) -> Value {
+pub(crate) fn word(words: &[&str], description: &str) -> Value {
     json!({ "type": "string", "enum": words, "description": description })
 }
 
 /// Yes or no.
-pub(super) fn flag(description: &str) -> Value {
+pub(crate) fn flag(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
 }
 
 /// A whole number within bounds.
-pub(super) fn integer(least: u64, most: u64, description: &str) -> Value {
+pub(crate) fn integer(least: u64, most: u64, description: &str) -> Value {
     let format = if most > i32::MAX as u64 { "int64" } else { "int32" };
     json!({ "type": "integer", "format": format, "minimum": least, "maximum": most, "description": description })
 }
 
 /// A whole number that only grows.
-pub(super) fn counter(description: &str) -> Value {
+pub(crate) fn counter(description: &str) -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 0, "description": description })
 }
 
 /// Units of an item, as its figures have them.
-pub(super) fn units(description: &str) -> Value {
+pub(crate) fn units(description: &str) -> Value {
     integer(0, TOTAL_UNITS, description)
 }
 
 /// Units that a line asks for or has.
-pub(super) fn quantity(description: &str) -> Value {
+pub(crate) fn quantity(description: &str) -> Value {
     integer(1, LINE_QUANTITY, description)
 }
 
 /// The same, or `null`.
-pub(super) fn nullable(mut schema: Value) -> Value {
+pub(crate) fn nullable(mut schema: Value) -> Value {
     schema["type"] = json!([schema["type"], "null"]);
     schema
 }
 
 /// A time to live or a longest hold.
-pub(super) fn seconds(description: &str) -> Value {
+pub(crate) fn seconds(description: &str) -> Value {
     integer(TTL_MIN_SECONDS.into(), TTL_CEILING_SECONDS.into(), description)
 }
 
 /// The caller's own data.
-pub(super) fn metadata() -> Value {
+pub(crate) fn metadata() -> Value {
     json!({
         "type": "object", "additionalProperties": true, "x-max-bytes": METADATA_BYTES,
         "description": format!(
@@ -191,7 +191,7 @@ pub(super) fn metadata() -> Value {
 }
 
 /// An array.
-pub(super) fn array(items: Value, least: usize, most: usize, description: &str) -> Value {
+pub(crate) fn array(items: Value, least: usize, most: usize, description: &str) -> Value {
     let mut array = json!({ "type": "array", "items": items, "description": description });
     if least > 0 {
         array["minItems"] = least.into();
@@ -203,7 +203,7 @@ pub(super) fn array(items: Value, least: usize, most: usize, description: &str) 
 }
 
 /// A schema with one more keyword.
-pub(super) fn with(mut schema: Value, keyword: &str, value: impl Into<Value>) -> Value {
+pub(crate) fn with(mut schema: Value, keyword: &str, value: impl Into<Value>) -> Value {
     schema[keyword] = value.into();
     schema
 }

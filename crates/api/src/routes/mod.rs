@@ -3,18 +3,14 @@
 //! The server's route matching, the names of routes in metrics and the OpenAPI document come from this table. It must
 //! never hold anything that is also written somewhere else.
 
-mod archive;
 mod checkouts;
-mod customers;
-mod gate;
 mod keys;
-mod limits;
 mod profiles;
 mod reconciliation;
 mod reservations;
-mod row;
+pub(crate) mod row;
 mod sinks;
-mod table;
+pub(crate) mod table;
 mod units;
 mod webhooks;
 
@@ -63,7 +59,7 @@ pub struct RouteSpec {
     /// The responses of a request that succeeds.
     pub responses: &'static [Response],
     /// The reasons of this route's own refusals. [`RouteSpec::reasons`] adds those that follow from the other fields.
-    own_reasons: &'static [Reason],
+    pub(crate) own_reasons: &'static [Reason],
 }
 
 /// The HTTP method of a route.

@@ -7,12 +7,10 @@ use super::row::{
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
 };
-use super::{
-    archive, checkouts, customers, gate, keys, limits, profiles, reconciliation, reservations, sinks, units,
-    webhooks,
-};
+use super::{checkouts, keys, profiles, reconciliation, reservations, sinks, units, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
+use crate::resources::{archive, customers, gate, limits};
 use stockhold_service::Scope;
 
 /// Declares the routes in one table, so that no route lacks a row.
@@ -53,7 +51,7 @@ macro_rules! routes {
 }
 
 /// What a row says that leaves a field out.
-pub(super) const PLAIN: RouteSpec = RouteSpec {
+pub(crate) const PLAIN: RouteSpec = RouteSpec {
     id: RouteId::GetIndex,
     method: Method::Get,
     path: "/",

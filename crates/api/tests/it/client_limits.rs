@@ -7,28 +7,28 @@ use std::time::Duration;
 use stockhold_api::client::{At, Change, Client, Error};
 use stockhold_api::encode::List;
 use stockhold_api::wire::{
-    Amendment, Command, Confirmation, Event, EventLimit, ExceededLimit, LimitItem, LimitSubject, LimitTerms,
-    LimitedUnits, LineLimit, MergeRequest, Recipient, RequestedLine, Terms,
+    Amendment, Command, Confirmation, Event, EventLimit, ExceededLimit, LimitItem, LimitRequest, LineLimit,
+    MergeRequest, Recipient, RequestedLine, Terms,
 };
 use stockhold_api::{decode, encode};
 use stockhold_domain::{
-    CounterKey, EventId, Hold, HoldChange, Limit, LimitCounter, LimitEffects, LimitTarget, Line, LineCount,
-    LineDetails, Origin, RequestId, ReservationId, SubjectKind, Transition,
+    CounterKey, EventId, Hold, HoldChange, Label, Limit, LimitCounter, LimitEffects, LimitTarget,
+    LimitedUnits, Line, LineCount, LineDetails, Origin, RequestId, ReservationId, SubjectKind, Transition,
 };
 use stockhold_store::EventRow;
 
 const LIMIT_ID: &str = "drop 7/each";
 
 /// The terms that the client sends.
-fn terms() -> LimitTerms {
+fn terms() -> LimitRequest {
     let item = |sku: Option<&str>, location: Option<&str>| LimitItem {
-        sku: sku.map(str::to_owned),
-        location: location.map(str::to_owned),
+        sku: sku.map(label),
+        location: location.map(label),
     };
-    LimitTerms {
+    LimitRequest {
         items: vec![item(Some("tee-s"), None), item(None, Some("hub 9")), item(Some("tea"), Some("hub 9"))],
-        channels: vec!["web".to_owned()],
-        per: Some(LimitSubject::Customer),
+        channels: Some(vec![label("web")]),
+        per: Some(SubjectKind::Customer),
         limit: 2,
         counts: LimitedUnits::Held,
     }
@@ -51,7 +51,7 @@ fn limit() -> Limit {
                 channels: [label("web")].into(),
                 per: Some(SubjectKind::Customer),
                 limit: 2,
-                counts: stockhold_domain::LimitedUnits::Held,
+                counts: LimitedUnits::Held,
             }
             .into(),
         ),
@@ -81,13 +81,13 @@ async fn limits_go_out_as_the_routes_want_them_and_come_back() {
     ]);
     let client = Client::new(&server.base).unwrap();
     let set = client.put_limit(LIMIT_ID, &terms(), Some(7)).await.unwrap();
-    assert_eq!((&*set.limit_id, set.version, set.generation), (LIMIT_ID, 3, 2));
+    assert_eq!((set.limit_id.as_str(), set.version, set.generation), (LIMIT_ID, 3, 2));
     assert_eq!(set.terms, terms());
     assert_eq!(client.limit(LIMIT_ID).await.unwrap(), set);
     let listed = client.limits(Some(2), Some("c/1")).await.unwrap();
     assert_eq!((&listed.data[..], listed.next_cursor.as_deref()), (&[set][..], Some("c0")));
     let anns = client.limit_usage(LIMIT_ID, Some("ann & bob")).await.unwrap();
-    assert_eq!((anns.subject.as_deref(), anns.limit, anns.used), (Some("ann"), 2, 1));
+    assert_eq!((anns.subject.as_ref().map(Label::as_str), anns.limit, anns.used), (Some("ann"), 2, 1));
     let shared = client.limit_usage(LIMIT_ID, None).await.unwrap();
     assert_eq!((shared.subject, shared.held, shared.sold), (None, 1, 4));
     let all = client.limit_usage_page(LIMIT_ID, Some(1), Some("c/2")).await.unwrap();
@@ -206,7 +206,7 @@ fn events_and_lines_show_limits() {
         generation: 2,
         subject: hold().terms.reserve.subject(Some(SubjectKind::Owner)).unwrap(),
     };
-    let owner = hold().terms.reserve.owner_id.as_str().to_owned();
+    let owner = hold().terms.reserve.owner_id.clone();
     let counted = vec![LineCount { key: counter_key.clone(), units: 2 }];
     let details = LineDetails { counted, ..LineDetails::default() };
     let mut lines = hold().lines.to_vec();
@@ -242,10 +242,10 @@ fn events_and_lines_show_limits() {
         limits: Some(effects.into()),
     });
     let moved = &created.limit_counters[0];
-    assert_eq!((&*moved.limit_id, moved.generation, moved.held, moved.sold), ("l", 2, 5, 1));
+    assert_eq!((moved.limit_id.as_str(), moved.generation, moved.held, moved.sold), ("l", 2, 5, 1));
     assert_eq!(moved.subject.as_ref(), Some(&owner));
     assert_eq!(created.limits_overridden, ["m"]);
-    let expected = LineLimit { limit_id: "l".to_owned(), generation: 2, subject: Some(owner), quantity: 2 };
+    let expected = LineLimit { limit_id: label("l"), generation: 2, subject: Some(owner), quantity: 2 };
     assert_eq!(&created.lines[0].limits[..], std::slice::from_ref(&expected));
     let shown: stockhold_api::wire::Reservation =
         serde_json::from_str(&crate::samples::written(|out| encode::reservation(out, &hold))).unwrap();
@@ -253,6 +253,6 @@ fn events_and_lines_show_limits() {
     let set = read(Transition::Limit { limit: limit() }).limit.unwrap();
     assert_eq!((set.terms, set.generation, set.version), (Some(terms()), Some(2), 3));
     let gone = read(Transition::Limit { limit: Limit { terms: None, version: 4, ..limit() } }).limit;
-    let limit_id = LIMIT_ID.to_owned();
+    let limit_id = label(LIMIT_ID);
     assert_eq!(gone, Some(EventLimit { limit_id, version: 4, generation: None, terms: None }));
 }

@@ -20,11 +20,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stockhold_api::client::At;
-use stockhold_api::wire::{
-    LimitItem, LimitSubject, LimitTerms, LimitedUnits, Patch, PoolSettings, Price, Stock,
-};
+use stockhold_api::wire::{LimitItem, LimitRequest, Patch, PoolSettings, Price, Stock};
 use stockhold_config::exit;
 use stockhold_domain::limits::{LIMIT_TARGETS, TTL_CEILING_SECONDS};
+use stockhold_domain::{Label, LimitedUnits, SubjectKind};
 use target::BenchTarget;
 
 /// Time between the start and the first request, so that all threads run.
@@ -208,11 +207,11 @@ impl BenchArgs {
     /// Limits what each customer may have of the SKUs. The limit has the name of the first one.
     async fn limit(&self, caller: &RetryClient, skus: &[String]) -> Result<(), CallError> {
         let Some(name) = skus.first() else { return Ok(()) };
-        let item = |sku: &String| LimitItem { sku: Some(sku.clone()), location: None };
-        let terms = LimitTerms {
+        let item = |sku: &String| LimitItem { sku: Label::new(sku).ok(), location: None };
+        let terms = LimitRequest {
             items: skus.iter().take(LIMIT_TARGETS).map(item).collect(),
-            channels: Vec::new(),
-            per: Some(LimitSubject::Customer),
+            channels: None,
+            per: Some(SubjectKind::Customer),
             limit: CUSTOMER_UNITS,
             counts: LimitedUnits::default(),
         };

@@ -4,16 +4,15 @@ use super::reply;
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, Worker};
 use crate::archiver::{OrderError, explain};
-use stockhold_api::decode::{ArchiveOrder, Invalid};
-use stockhold_api::encode;
+use stockhold_api::decode::Invalid;
 use stockhold_api::problem::Problem;
+use stockhold_api::resources::archive::ArchiveRequest;
 use stockhold_store::Failure;
 
 impl Worker {
     /// `POST /v1/archive`
-    pub(super) async fn archive_events(&self, order: ArchiveOrder) -> HandlerResult {
-        let report = self.archiver.archive(order).await.map_err(refusal)?;
-        Ok(reply::json(|out| encode::archive(out, &report)))
+    pub(super) async fn archive_events(&self, order: ArchiveRequest) -> HandlerResult {
+        Ok(reply::shape(&self.archiver.archive(order).await.map_err(refusal)?))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::secrets_at_rest::reseal;
 use stockhold_api::decode::CustomerPage;
 use stockhold_api::encode;
 use stockhold_api::problem::Problem;
-use stockhold_customers::{Customer, CustomerError, Profile, SealError};
+use stockhold_api::resources::customers::{Customer, RewrapPage};
+use stockhold_customers::{CustomerError, Profile, SealError};
 use stockhold_domain::{
     CheckoutTerms, Command, Hold, Instant, Label, PaymentMethod, Precondition, ReservationId, SealedRefs,
 };
@@ -29,14 +30,14 @@ impl Worker {
     ) -> HandlerResult {
         let written = self.customers.put(&id, &profile, condition.as_ref()).await;
         let (version, is_new) = written.map_err(|error| refusal(error, condition.as_ref()))?;
-        let shown = show(&id, &Customer { version, profile });
+        let shown = show(id, version, &profile);
         Ok(Reply { status: if is_new { 201 } else { 200 }, ..shown })
     }
 
     /// `GET /v1/customers/{customer_id}`
     pub(super) async fn customer(&self, id: Label) -> HandlerResult {
         match self.customers.get(&id).await.map_err(|error| refusal(error, None))? {
-            Some(customer) => Ok(show(&id, &customer)),
+            Some(customer) => Ok(show(id, customer.version, &customer.profile)),
             None => Err(Problem::unknown_customer(&id).into()),
         }
     }
@@ -106,7 +107,7 @@ impl Worker {
             }
             rewrapped.rewrapped += resealed.written;
         }
-        Ok(reply::json(|out| encode::rewrap_page(out, &rewrapped)))
+        Ok(reply::shape(&RewrapPage::from(rewrapped)))
     }
 
     /// Puts the stored payment method of a customer into a checkout, encrypted. It is not part of the fingerprint of the request, because
@@ -132,9 +133,9 @@ impl Worker {
     }
 }
 
-fn show(id: &Label, customer: &Customer) -> Reply {
-    let Customer { version, profile } = customer;
-    let mut shown = reply::with_etag(*version, |out| encode::customer(out, id, *version, profile));
+fn show(id: Label, version: u64, profile: &Profile) -> Reply {
+    let customer = Customer::of(id, version, profile);
+    let mut shown = reply::with_etag(version, |out| encode::shape(out, &customer));
     shown.headers.push(("cache-control", "no-store".into()));
     shown
 }

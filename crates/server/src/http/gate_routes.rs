@@ -3,9 +3,8 @@
 use super::reply;
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, Worker};
-use stockhold_api::encode;
-use stockhold_api::openapi::GATE_ITEMS;
 use stockhold_api::problem::Problem;
+use stockhold_api::resources::gate::{GATE_ITEMS, Gate, GateReload};
 use stockhold_store::GateSelection;
 
 impl Worker {
@@ -17,13 +16,13 @@ impl Worker {
             }
             None => None,
         };
-        Ok(reply::json(|out| encode::gate(out, status.as_ref())))
+        Ok(reply::shape(&Gate::from(status.as_ref())))
     }
 
     /// `POST /v1/gate/reload`
     pub(super) async fn reload_gate(&self, selection: GateSelection) -> HandlerResult {
         let gate = self.gate.as_ref().ok_or_else(Problem::no_gate)?;
         let summary = gate.reload(selection).await.map_err(|failure| RequestError::from_store(&failure))?;
-        Ok(reply::json(|out| encode::gate_reload(out, summary)))
+        Ok(reply::shape(&GateReload::from(summary)))
     }
 }

@@ -6,6 +6,7 @@ use super::page_headers::page_headers;
 use super::request_error::RequestError;
 use super::stream::EventStream;
 use crate::access::Header;
+use serde::Serialize;
 use std::borrow::Cow;
 use stockhold_api::encode;
 use stockhold_api::problem::{self, Problem, Reason};
@@ -239,6 +240,11 @@ pub(super) fn json(write: impl FnOnce(&mut Vec<u8>)) -> Reply {
     let mut body = Vec::with_capacity(BODY_ROOM);
     write(&mut body);
     Reply::new(200, Some(JSON), body)
+}
+
+/// 200 and a shape.
+pub(super) fn shape(shape: &impl Serialize) -> Reply {
+    json(|out| encode::shape(out, shape))
 }
 
 /// 200 and JSON that was written before.

@@ -99,8 +99,8 @@ async fn open(sale: &GatedSale, units: u32) -> Result<(), CallError> {
     for server in 0..SERVERS {
         loop {
             let gate = sale.caller(server).ask(async |client| client.gate().await).await?;
-            let counted = gate.items.first().and_then(|item| item.units);
-            if gate.connected && counted == Some(units.into()) {
+            let counted = gate.items.iter().flatten().next().and_then(|item| item.units);
+            if gate.connected == Some(true) && counted == Some(units.into()) {
                 break;
             }
             if begun.elapsed() > LOADING {

@@ -1,0 +1,110 @@
+//! Texts of some form.
+
+use super::Kind;
+use crate::openapi::schema::NO_CONTROL;
+use serde::Serializer;
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::ops::RangeInclusive;
+use stockhold_domain::limits::LABEL_BYTES;
+
+/// Texts of some form. JSON Schema counts characters where Stockhold counts bytes: `maxLength` says what can never fit, `x-max-bytes`
+/// what is meant.
+#[derive(Clone, Copy)]
+pub(crate) struct Text {
+    format: Option<&'static str>,
+    least: usize,
+    most: usize,
+    pattern: &'static str,
+    counts_bytes: bool,
+    /// What the reader checks, if the rules do not do it later, and what would be right.
+    check: Option<(fn(&str) -> bool, &'static str)>,
+}
+
+/// Texts of so many bytes without control characters.
+pub(crate) const fn text(bytes: RangeInclusive<usize>) -> Text {
+    Text {
+        format: None,
+        least: *bytes.start(),
+        most: *bytes.end(),
+        pattern: NO_CONTROL,
+        counts_bytes: true,
+        check: None,
+    }
+}
+
+/// A label in an answer.
+pub(crate) const LABEL: Text = text(1..=LABEL_BYTES);
+
+impl Text {
+    /// Only texts that match.
+    pub(crate) const fn pattern(self, pattern: &'static str) -> Self {
+        Self { pattern, ..self }
+    }
+
+    /// ASCII texts, which have as many bytes as characters.
+    pub(crate) const fn ascii(self) -> Self {
+        Self { counts_bytes: false, ..self }
+    }
+
+    /// The keyword `format`.
+    pub(crate) const fn format(self, format: &'static str) -> Self {
+        Self { format: Some(format), ..self }
+    }
+
+    /// Refuses other texts while a request is read. `expects` says what would be right.
+    pub(crate) const fn check(self, is_right: fn(&str) -> bool, expects: &'static str) -> Self {
+        Self { check: Some((is_right, expects)), ..self }
+    }
+}
+
+impl Kind<String> for Text {
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<String, D::Error> {
+        match self.check {
+            Some((is_right, expects)) => from.deserialize_str(TextVisitor { is_right, expects }),
+            None => String::deserialize(from),
+        }
+    }
+
+    fn write<S: Serializer>(&self, value: &String, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value)
+    }
+
+    fn schema(&self, description: &str) -> Value {
+        let mut schema = Map::new();
+        let mut put = |keyword: &str, value: Value| schema.insert(keyword.to_owned(), value);
+        put("type", "string".into());
+        if let Some(format) = self.format {
+            put("format", format.into());
+        }
+        put("minLength", self.least.into());
+        put("maxLength", self.most.into());
+        put("pattern", self.pattern.into());
+        if self.counts_bytes {
+            put("x-max-bytes", self.most.into());
+        }
+        put("description", description.into());
+        schema.into()
+    }
+}
+
+struct TextVisitor {
+    is_right: fn(&str) -> bool,
+    expects: &'static str,
+}
+
+impl Visitor<'_> for TextVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expects)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        if (self.is_right)(text) {
+            return Ok(text.to_owned());
+        }
+        Err(E::invalid_value(Unexpected::Other("another text"), &self))
+    }
+}

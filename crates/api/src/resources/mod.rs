@@ -1,0 +1,7 @@
+//! What the API is about, one file a resource: the shapes of requests and answers, how they become values of the rules and come from
+//! them, the rows of the routes, and the examples of the document.
+
+pub mod archive;
+pub mod customers;
+pub mod gate;
+pub mod limits;
