@@ -15,6 +15,8 @@ use syn::{
 /// `#[shape(request)]` is what a caller sends: the document forbids other members. `#[shape(answer)]` is what the server sends: it may
 /// gain members. `any_of(a, b)` says that one of these members has to be there. `private` keeps the members out of `Debug`.
 ///
+/// `#[shape(query)]` is the query of a route: its members are parameters, and all of them are optional.
+///
 /// The doc comments are the descriptions of the document. A member of type `Option` may be left out, and `null` is refused. A member
 /// has these attributes:
 ///
@@ -27,13 +29,15 @@ pub fn shape(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut use_of = ShapeUse::default();
     let parser = syn::meta::parser(|meta| use_of.read(&meta));
     parse_macro_input!(arguments with parser);
-    expand(&use_of, &mut item).unwrap_or_else(|error| error.to_compile_error()).into()
+    let expanded = if use_of.is_query { expand_query(&mut item) } else { expand(&use_of, &mut item) };
+    expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
 /// What the attribute of the struct says.
 #[derive(Default)]
 struct ShapeUse {
     is_request: bool,
+    is_query: bool,
     is_private: bool,
     any_of: Vec<String>,
 }
@@ -42,6 +46,8 @@ impl ShapeUse {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         if meta.path.is_ident("request") {
             self.is_request = true;
+        } else if meta.path.is_ident("query") {
+            self.is_query = true;
         } else if meta.path.is_ident("private") {
             self.is_private = true;
         } else if meta.path.is_ident("any_of") {
@@ -50,7 +56,7 @@ impl ShapeUse {
                 Ok(())
             })?;
         } else if !meta.path.is_ident("answer") {
-            return Err(meta.error("expected `request`, `answer`, `private` or `any_of(…)`"));
+            return Err(meta.error("expected `request`, `answer`, `query`, `private` or `any_of(…)`"));
         }
         Ok(())
     }
@@ -78,7 +84,7 @@ fn expand(use_of: &ShapeUse, item: &mut ItemStruct) -> Result<Tokens> {
     let (impl_generics, type_generics, bounds) = generics.split_for_impl();
     let helpers = members.iter().filter(|member| !member.is_flat).map(helpers);
     let listed = members.iter().map(listed);
-    let ShapeUse { is_request, is_private, any_of } = use_of;
+    let ShapeUse { is_request, is_private, any_of, .. } = use_of;
     let debug = if *is_private {
         quote! {
             impl #impl_generics ::std::fmt::Debug for #shape #type_generics #bounds {
@@ -112,6 +118,53 @@ fn expand(use_of: &ShapeUse, item: &mut ItemStruct) -> Result<Tokens> {
 
             fn schema() -> ::serde_json::Value {
                 crate::field::object_schema::<Self>(#description, #is_request, &[#(#any_of),*])
+            }
+        }
+    })
+}
+
+fn expand_query(item: &mut ItemStruct) -> Result<Tokens> {
+    let members = item.fields.iter_mut().map(member).collect::<Result<Vec<_>>>()?;
+    let shape = &item.ident;
+    let texts = members.iter().map(|member| member.name.to_string());
+    let (mut set, mut given, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, Member { name, kind, inner, description, is_optional, .. }) in members.iter().enumerate() {
+        if !is_optional {
+            return Err(syn::Error::new(name.span(), "a parameter of a query is an `Option`"));
+        }
+        let text = name.to_string();
+        set.push(quote!(#place => self.#name = Some(crate::field::of_text::<#inner, _>(&#kind, text)?),));
+        given.push(quote! {
+            if let Some(value) = &self.#name {
+                given.push((#text, crate::field::to_text::<#inner, _>(&#kind, value)));
+            }
+        });
+        parameters.push(quote!((#text, crate::field::Kind::<#inner>::schema(&#kind, #description))));
+    }
+    Ok(quote! {
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #item
+
+        impl crate::field::QueryShape for #shape {
+            const NAMES: &'static [&'static str] = &[#(#texts),*];
+
+            fn set(&mut self, place: usize, text: &str) -> Result<(), String> {
+                match place {
+                    #(#set)*
+                    _ => {}
+                }
+                Ok(())
+            }
+
+            #[cfg(feature = "client")]
+            fn given(&self) -> Vec<(&'static str, String)> {
+                let mut given = Vec::new();
+                #(#given)*
+                given
+            }
+
+            fn parameters() -> Vec<(&'static str, ::serde_json::Value)> {
+                vec![#(#parameters),*]
             }
         }
     })

@@ -2,8 +2,8 @@
 
 use super::Client;
 use super::attempt::Error;
-use super::lists::push_page;
 use super::request::{Request, push_encoded, push_parameter};
+use crate::resources::limits::{LimitUsageQuery, LimitsQuery};
 use crate::wire::{Limit, LimitRequest, LimitUsage, Page};
 
 /// The path of the limits.
@@ -27,15 +27,9 @@ impl Client {
         self.http.read(Request::new("GET", path(limit_id, ""))).await
     }
 
-    /// A page of limits, in the order of their ids; `starting_after` is the `next_cursor` of the page before.
-    pub async fn limits(
-        &self,
-        limit: Option<usize>,
-        starting_after: Option<&str>,
-    ) -> Result<Page<Limit>, Error> {
-        let mut path = LIMITS.to_owned();
-        push_page(&mut path, limit, starting_after);
-        self.http.read(Request::new("GET", path)).await
+    /// A page of limits, in the order of their ids.
+    pub async fn limits(&self, query: &LimitsQuery) -> Result<Page<Limit>, Error> {
+        self.http.read(Request::new("GET", LIMITS.to_owned()).query(query)).await
     }
 
     /// What a limit counts for one customer or owner. A limit that all share takes no subject.
@@ -49,12 +43,9 @@ impl Client {
     pub async fn limit_usage_page(
         &self,
         limit_id: &str,
-        limit: Option<usize>,
-        starting_after: Option<&str>,
+        query: &LimitUsageQuery,
     ) -> Result<Page<LimitUsage>, Error> {
-        let mut path = path(limit_id, "/usage");
-        push_page(&mut path, limit, starting_after);
-        self.http.read(Request::new("GET", path)).await
+        self.http.read(Request::new("GET", path(limit_id, "/usage")).query(query)).await
     }
 
     /// Deletes a limit. A repetition changes nothing, so it takes no key. With a version, the limit must have that version, and the

@@ -1,6 +1,7 @@
 //! One request: every try sends the same bytes and the same key.
 
 use super::Error;
+use crate::field::QueryShape;
 use bytes::Bytes;
 use serde::Serialize;
 use std::fmt::Write;
@@ -29,6 +30,14 @@ impl Request {
 
     pub(super) fn bytes(mut self, body: &[u8]) -> Self {
         self.body = Some(Bytes::copy_from_slice(body));
+        self
+    }
+
+    /// Adds the parameters of a query.
+    pub(super) fn query(mut self, query: &impl QueryShape) -> Self {
+        for (name, value) in query.given() {
+            push_parameter(&mut self.path, name, Some(&value));
+        }
         self
     }
 

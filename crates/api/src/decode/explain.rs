@@ -218,12 +218,15 @@ fn detail(error: &serde_json::Error, pointer: &mut String, ends_in: Option<&str>
         let fields = fields.collect::<Vec<_>>().join(", ");
         return format!("is not a field here; the fields are {fields}");
     }
-    let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
-    if let Some((unexpected, expected)) = mismatch.and_then(|rest| rest.rsplit_once(", expected ")) {
-        let expected = if expected == "a sequence" { "an array" } else { expected };
-        return format!("must be {expected}, found {}", found(unexpected));
-    }
-    message
+    mismatch(&message).unwrap_or(message)
+}
+
+/// What is wrong with a value, from the parser's message, if it is the value that is wrong.
+pub(crate) fn mismatch(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "))?;
+    let (unexpected, expected) = rest.rsplit_once(", expected ")?;
+    let expected = if expected == "a sequence" { "an array" } else { expected };
+    Some(format!("must be {expected}, found {}", found(unexpected)))
 }
 
 /// The error's text without its position.

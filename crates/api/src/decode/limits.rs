@@ -1,23 +1,13 @@
 //! The requests on limits.
 
 use super::body;
-use super::explain::clip;
 use super::header::{self, Match};
-use super::lists::{PAGE_DEFAULT, limit as page_limit, no_cursor};
 use super::{Invalid, both, path};
 use crate::cursor;
-use crate::resources::limits::LimitRequest;
+use crate::field::{QueryShape, page_size};
+use crate::resources::limits::{LimitRequest, LimitUsageQuery, LimitsQuery};
 use stockhold_domain::{Command, DeleteLimit, Label, Precondition, SetLimit};
 use stockhold_store::UsageRequest;
-
-/// A page of the list of limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitPage {
-    /// The last limit of the page before.
-    pub after: Option<Label>,
-    /// Most entries.
-    pub limit: usize,
-}
 
 /// `PUT /v1/limits/{limit_id}`, with the precondition on its version.
 pub fn set_limit(
@@ -44,34 +34,16 @@ pub fn limit(id: &str, query: Option<&str>) -> Result<Label, Invalid> {
     Ok(id)
 }
 
-/// `GET /v1/limits?limit=&starting_after=`
-pub fn limits(query: Option<&str>) -> Result<LimitPage, Invalid> {
-    let mut page = LimitPage { after: None, limit: PAGE_DEFAULT };
-    path::parameters(query, &["limit", "starting_after"], |at, text| {
-        match at {
-            0 => page.limit = page_limit(text)?,
-            _ => page.after = Some(cursor::label(text).ok_or_else(|| no_cursor(text))?),
-        }
-        Ok(())
-    })?;
-    Ok(page)
+/// `GET /v1/limits`: the last limit of the page before, and the most entries.
+pub fn limits(query: Option<&str>) -> Result<(Option<Label>, usize), Invalid> {
+    let LimitsQuery { limit, starting_after } = LimitsQuery::of_query(query)?;
+    Ok((starting_after.as_deref().and_then(cursor::label), page_size(limit)))
 }
 
-/// `GET /v1/limits/{limit_id}/usage?subject=&limit=&starting_after=`
+/// `GET /v1/limits/{limit_id}/usage`
 pub fn limit_usage(id: &str, query: Option<&str>) -> Result<UsageRequest, Invalid> {
-    let mut page = (None, PAGE_DEFAULT, None);
-    let read = path::parameters(query, &["subject", "limit", "starting_after"], |at, text| {
-        match at {
-            0 => {
-                let wrong = |error| format!("{error}, found \"{}\"", clip(text));
-                page.0 = Some(Label::new(text).map_err(wrong)?);
-            }
-            1 => page.1 = page_limit(text)?,
-            _ => page.2 = Some(cursor::label(text).ok_or_else(|| no_cursor(text))?),
-        }
-        Ok(())
-    });
-    let (limit_id, ()) = both(path::label("/limit_id", id), read)?;
-    let (subject, limit, after) = page;
-    Ok(UsageRequest { limit_id, subject, after, limit })
+    let (limit_id, query) = both(path::label("/limit_id", id), LimitUsageQuery::of_query(query))?;
+    let LimitUsageQuery { subject, limit, starting_after } = query;
+    let after = starting_after.as_deref().and_then(cursor::label);
+    Ok(UsageRequest { limit_id, subject, after, limit: page_size(limit) })
 }

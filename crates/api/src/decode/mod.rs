@@ -36,17 +36,18 @@ pub use batch::{AvailabilityQuery, COMMANDS, COMMANDS_BODY_BYTES, ITEMS, LOCATIO
 pub(crate) use body::read as read_body;
 pub use checkout::{OrderFilter, cancel_checkout, order, orders, refund, retry_refund, start_checkout};
 pub use customers::{CustomerPage, customer, delete_customer, put_customer, rewrap_customers};
-pub(crate) use explain::clip;
+pub(crate) use explain::{clip, mismatch};
 pub(crate) use field::{Id, MAX_VERSION, Quantity, Text, Ttl};
 pub use gate::{gate, reload_gate};
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
 pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};
-pub use limits::{LimitPage, delete_limit, limit, limit_usage, limits, set_limit};
+pub use limits::{delete_limit, limit, limit_usage, limits, set_limit};
 pub use lists::{
     EVENTS_EXAMINED, EventFormat, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT,
     events, reservations, shelf, stream,
 };
 pub(crate) use path::label as label_in_path;
+pub(crate) use path::parameters;
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
 pub use prices::{QuoteQuery, quote};
 pub use reconciliation::{ReconcileAction, forget_stock_master, reconcile, reconciliation};

@@ -40,7 +40,7 @@ pub(super) fn query<const N: usize>(
 
 /// The named parameters of a query, each optional and each at most once: `read` takes the number of a name and its value,
 /// and says what is wrong with it. At most 64 names.
-pub(super) fn parameters(
+pub(crate) fn parameters(
     query: Option<&str>,
     names: &[&str],
     mut read: impl FnMut(usize, &str) -> Result<(), String>,

@@ -4,6 +4,8 @@
 //! An expectation must not contain `, expected `, because [`crate::decode`] splits the parser's messages there.
 
 mod list;
+mod paging;
+mod query;
 mod strict;
 mod text;
 mod values;
@@ -11,6 +13,8 @@ mod whole;
 mod words;
 
 pub(crate) use list::list;
+pub(crate) use paging::{LABEL_CURSOR, PAGE_SIZE, page_size};
+pub(crate) use query::{QueryShape, of_text, to_text};
 pub(crate) use strict::RequestBody;
 pub(crate) use text::{LABEL, Text, text};
 pub(crate) use values::{ByType, FieldValue, NUMBER};

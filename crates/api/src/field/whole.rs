@@ -15,17 +15,23 @@ pub(crate) struct Whole {
     least: u64,
     most: u64,
     unit: &'static str,
+    default: Option<u64>,
 }
 
 /// Whole numbers from the first to the last of these.
 pub(crate) const fn whole(bounds: RangeInclusive<u64>) -> Whole {
-    Whole { least: *bounds.start(), most: *bounds.end(), unit: "" }
+    Whole { least: *bounds.start(), most: *bounds.end(), unit: "", default: None }
 }
 
 impl Whole {
     /// What is counted, for errors.
     pub(crate) const fn of(self, unit: &'static str) -> Self {
         Self { unit, ..self }
+    }
+
+    /// What is meant where none is given, for the document.
+    pub(crate) const fn or(self, default: u64) -> Self {
+        Self { default: Some(default), ..self }
     }
 }
 
@@ -41,7 +47,11 @@ impl<T: Copy + TryFrom<u64> + Into<u64>> Kind<T> for Whole {
     }
 
     fn schema(&self, description: &str) -> Value {
-        integer(self.least, self.most, description)
+        let mut schema = integer(self.least, self.most, description);
+        if let Some(default) = self.default {
+            schema["default"] = default.into();
+        }
+        schema
     }
 }
 
@@ -51,7 +61,7 @@ impl Visitor<'_> for WholeVisitor {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Whole { least, most, unit } = self.0;
+        let Whole { least, most, unit, .. } = self.0;
         let of = if unit.is_empty() { "" } else { " of " };
         write!(f, "a whole number{of}{unit} from {} to {}", grouped(least), grouped(most))
     }

@@ -2,6 +2,7 @@
 
 use super::schema::{always, etag, header_key, named, object, with};
 use super::{problems, profiles};
+use crate::field::QueryShape;
 use crate::problem::{self, Reason, grouped};
 use crate::routes::{self, Body, Content, Preconditions, RequiredScope, RouteId, RouteSpec};
 use serde_json::{Map, Value, json};
@@ -34,6 +35,12 @@ impl Operation {
     /// A parameter of the path or the query.
     pub(crate) fn parameter(mut self, parameter: Value) -> Self {
         self.parameters.push(parameter);
+        self
+    }
+
+    /// The parameters of the query.
+    pub(crate) fn query<Q: QueryShape>(mut self) -> Self {
+        self.parameters.extend(Q::parameters().into_iter().map(|(name, schema)| in_query(name, schema)));
         self
     }
 

@@ -2,9 +2,8 @@
 
 use crate::decode::Invalid;
 use crate::encode;
-use crate::field::{Whole, entry, list, whole, words};
-use crate::openapi::lists::{limit as page_limit, starting_after};
-use crate::openapi::operation::{Operation, in_path, in_query};
+use crate::field::{LABEL_CURSOR, PAGE_SIZE, Whole, entry, list, whole, words};
+use crate::openapi::operation::{Operation, in_path};
 use crate::openapi::reservations::{example, example_at};
 use crate::openapi::samples::{label as made_label, written};
 use crate::openapi::schema::{label, named};
@@ -134,6 +133,30 @@ pub struct LimitCounter {
     /// Units sold, less returns.
     #[is(UNITS)]
     pub sold: u64,
+}
+
+/// Which limits.
+#[shape(query)]
+pub struct LimitsQuery {
+    /// Most entries of the page.
+    #[is(PAGE_SIZE)]
+    pub limit: Option<u16>,
+    /// The `next_cursor` of the previous page. Its content is opaque.
+    #[is(LABEL_CURSOR)]
+    pub starting_after: Option<String>,
+}
+
+/// Whose units a limit counts.
+#[shape(query)]
+pub struct LimitUsageQuery {
+    /// The customer or the owner. Without it: all of them, in pages.
+    pub subject: Option<Label>,
+    /// Most entries of the page.
+    #[is(PAGE_SIZE)]
+    pub limit: Option<u16>,
+    /// The `next_cursor` of the previous page. Its content is opaque.
+    #[is(LABEL_CURSOR)]
+    pub starting_after: Option<String>,
 }
 
 impl LimitRequest {
@@ -358,8 +381,7 @@ fn list_all() -> Operation {
         list.close_page(out, false, None);
     });
     Operation::of(RouteId::ListLimits)
-        .parameter(page_limit())
-        .parameter(starting_after())
+        .query::<LimitsQuery>()
         .responds(json!({ "page": example("The last page", page) }))
 }
 
@@ -376,17 +398,10 @@ fn usage() -> Operation {
         encode::limit_usage(list.entry(out), &sample(), Some(&ann), counter);
         list.close_page(out, false, None);
     });
-    on_one(RouteId::GetLimitUsage)
-        .parameter(in_query(
-            "subject",
-            label("The customer or the owner. Without it: all of them, in pages."),
-        ))
-        .parameter(page_limit())
-        .parameter(starting_after())
-        .responds(json!({
-            "one": example("Of a customer", one),
-            "page": example("Of all customers", page),
-        }))
+    on_one(RouteId::GetLimitUsage).query::<LimitUsageQuery>().responds(json!({
+        "one": example("Of a customer", one),
+        "page": example("Of all customers", page),
+    }))
 }
 
 fn delete() -> Operation {

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use stockhold_api::client::{At, Change, Client, Error};
 use stockhold_api::encode::List;
+use stockhold_api::resources::limits::{LimitUsageQuery, LimitsQuery};
 use stockhold_api::wire::{
     Amendment, Command, Confirmation, Event, EventLimit, ExceededLimit, LimitItem, LimitRequest, LineLimit,
     MergeRequest, Recipient, RequestedLine, Terms,
@@ -84,13 +85,16 @@ async fn limits_go_out_as_the_routes_want_them_and_come_back() {
     assert_eq!((set.limit_id.as_str(), set.version, set.generation), (LIMIT_ID, 3, 2));
     assert_eq!(set.terms, terms());
     assert_eq!(client.limit(LIMIT_ID).await.unwrap(), set);
-    let listed = client.limits(Some(2), Some("c/1")).await.unwrap();
+    let listed =
+        client.limits(&LimitsQuery { limit: Some(2), starting_after: Some("c/1".to_owned()) }).await.unwrap();
     assert_eq!((&listed.data[..], listed.next_cursor.as_deref()), (&[set][..], Some("c0")));
+    let third =
+        LimitUsageQuery { limit: Some(1), starting_after: Some("c/2".to_owned()), ..Default::default() };
     let anns = client.limit_usage(LIMIT_ID, Some("ann & bob")).await.unwrap();
     assert_eq!((anns.subject.as_ref().map(Label::as_str), anns.limit, anns.used), (Some("ann"), 2, 1));
     let shared = client.limit_usage(LIMIT_ID, None).await.unwrap();
     assert_eq!((shared.subject, shared.held, shared.sold), (None, 1, 4));
-    let all = client.limit_usage_page(LIMIT_ID, Some(1), Some("c/2")).await.unwrap();
+    let all = client.limit_usage_page(LIMIT_ID, &third).await.unwrap();
     assert_eq!((&all.data[..], all.has_more), (&[anns][..], true));
     client.delete_limit(LIMIT_ID, Some(8)).await.unwrap();
 

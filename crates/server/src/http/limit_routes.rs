@@ -5,7 +5,6 @@ use super::reply;
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use stockhold_api::cursor;
-use stockhold_api::decode::LimitPage;
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
 use stockhold_domain::{FieldError, Label, Limit, Rejection};
@@ -25,16 +24,20 @@ impl Worker {
     }
 
     /// `GET /v1/limits`
-    pub(super) async fn limits(&self, context: RequestContext<'_>, page: LimitPage) -> HandlerResult {
-        self.take_page_tokens(context, page.limit).await?;
+    pub(super) async fn limits(
+        &self,
+        context: RequestContext<'_>,
+        (mut after, limit): (Option<Label>, usize),
+    ) -> HandlerResult {
+        self.take_page_tokens(context, limit).await?;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
-        let (mut shown, mut after) = (0, page.after);
+        let mut shown = 0;
         let has_more = 'page: loop {
             let found = self.limit_page(after.clone()).await?;
             let are_last = found.len() < ROWS_AT_ONCE;
             for limit in found {
-                if shown == page.limit || out.len() >= PAGE_BYTES {
+                if shown == limit || out.len() >= PAGE_BYTES {
                     break 'page true;
                 }
                 encode::limit(list.entry(&mut out), &limit);
