@@ -379,35 +379,6 @@ pub(super) struct SaleBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct KeyBody<'a> {
-    pub(super) name: Text,
-    pub(super) principal: Text,
-    pub(super) scopes: Vec<Text>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) locations: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) channels: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) own_reservations_only: Option<Flag>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) expires_at: Option<Time>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) allowed_cidrs: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) rate_limit: Option<JsonObject<RateLimitBody>>,
-    #[serde(borrow, default, deserialize_with = "given")]
-    pub(super) idempotency_key: Option<Key<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RateLimitBody {
-    pub(super) per_second: Rate,
-    pub(super) burst: Rate,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct SkipBody {
     pub(super) position: EventPosition,
 }
@@ -478,15 +449,6 @@ pub(super) struct WebhookReplayBody {
     pub(super) only: Option<ReplayedWord>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RollBody<'a> {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) expire_old_in_seconds: Option<Overlap>,
-    #[serde(borrow, default, deserialize_with = "given")]
-    pub(super) idempotency_key: Option<Key<'a>>,
-}
-
 /// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as
 /// much.
 pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
@@ -499,6 +461,13 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid>
 /// Reads a shape.
 pub(crate) fn read_request<'a, T: Shape + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     read::<RequestBody<T>>(body).map(|RequestBody(shape)| shape)
+}
+
+/// Reads a shape that may be left out.
+pub(super) fn read_request_or_default<'a, T: Default + Shape + Deserialize<'a>>(
+    body: &'a [u8],
+) -> Result<T, Invalid> {
+    if body.trim_ascii().is_empty() { Ok(T::default()) } else { read_request(body) }
 }
 
 /// Reads a body that may be left out.

@@ -451,8 +451,6 @@ const _: () = assert!(stockhold_domain::limits::LINE_QUANTITY == 1_000_000);
 const _: () = assert!(stockhold_domain::limits::TOTAL_UNITS == 1_000_000_000_000);
 const _: () = assert!(stockhold_domain::limits::POSITION == 9_007_199_254_740_991);
 const _: () = assert!(stockhold_domain::limits::LINE_UNITS == 10_000);
-const _: () = assert!(stockhold_service::MAX_RATE == 1_000_000);
-const _: () = assert!(stockhold_service::MAX_ROLL_OVERLAP_SECONDS == 2_592_000);
 const _: () = assert!(stockhold_domain::limits::TTL_MIN_SECONDS == 1);
 const _: () = assert!(stockhold_domain::limits::TTL_CEILING_SECONDS == 2_592_000);
 const _: () = assert!(stockhold_domain::limits::PAYMENT_CEILING_SECONDS == 604_800);

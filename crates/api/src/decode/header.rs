@@ -50,7 +50,7 @@ pub fn no_idempotency_key(given: bool) -> Result<(), Invalid> {
 }
 
 /// Checks a key.
-pub(super) fn check_key(key: &str) -> Result<(), String> {
+pub(crate) fn check_key(key: &str) -> Result<(), String> {
     if key.is_empty() {
         return Err("must not be empty".to_owned());
     }

@@ -39,8 +39,9 @@ pub use customers::{CustomerPage, customer, delete_customer, put_customer, rewra
 pub(crate) use explain::{clip, mismatch};
 pub(crate) use field::{Id, MAX_VERSION, Quantity, Text, Ttl};
 pub use gate::{gate, reload_gate};
+pub(crate) use header::check_key;
 pub use header::{Match, host, idempotency_key, is_json, no_idempotency_key, no_precondition};
-pub use keys::{CreateKey, KeyPage, RollKey, create_key, key, keys, roll_key};
+pub use keys::{create_key, key, keys, roll_key};
 pub use limits::{delete_limit, limit, limit_usage, limits, set_limit};
 pub use lists::{
     EVENTS_EXAMINED, EventFormat, EventPageQuery, EventStreamQuery, EventsFrom, PAGE_DEFAULT, PAGE_LIMIT,

@@ -3,15 +3,17 @@
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{
-    checkout, item, keys, limits, pools, put_line_details, put_related, reconciliation, sinks, status,
-    text_of, units, webhooks,
+    checkout, item, limits, pools, put_line_details, put_related, reconciliation, sinks, status, text_of,
+    units, webhooks,
 };
 use crate::EventType;
+use crate::resources::keys::ApiKeyFields;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
     RequestId, Scope, StockChange, StockCounters, Trace, Transition,
 };
 use stockhold_service::KeyId;
+use stockhold_service::KeyRecord;
 use stockhold_store::EventRow;
 
 /// The event's type, for example `reservation.created`. Events without a type are shown to nobody.
@@ -78,7 +80,11 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 RecordChange::Silent => {}
                 RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
                     object.text("key_id", id);
-                    keys::of_event(&mut object, record.value.as_ref());
+                    // A value that can't be read is left out: nothing of it may be shown.
+                    let key = record.value.as_ref().map(|value| KeyRecord::from_bytes(value.as_bytes()));
+                    if let Some(Ok(key)) = key {
+                        object.members_of(&ApiKeyFields::from(&key));
+                    }
                 }
                 RecordChange::SinkEventSkipped => {
                     object.text("sink", id);

@@ -29,6 +29,20 @@ impl<'o> Object<'o> {
         self.out
     }
 
+    /// The members of a shape.
+    pub(crate) fn members_of(&mut self, shape: &impl serde::Serialize) {
+        let mut written = Vec::new();
+        super::shape(&mut written, shape);
+        if let Some(members) = written.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"))
+            && !members.is_empty()
+        {
+            if !std::mem::replace(&mut self.empty, false) {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(members);
+        }
+    }
+
     /// A text that needs escapes.
     pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         put_text(self.value(name), text);

@@ -9,7 +9,6 @@ pub(crate) mod json;
 mod checkout;
 mod cloud_event;
 mod event;
-mod keys;
 mod limits;
 mod list;
 mod pools;
@@ -27,7 +26,6 @@ pub use cloud_event::{
 };
 pub use event::{event, event_type, traceparent};
 pub use json::{day_of, instant_text};
-pub use keys::{key, new_key};
 pub use limits::{limit, limit_usage};
 pub use list::{
     List, availability_at, result_item, result_nothing, result_problem, result_reservation, unknown_item,

@@ -32,6 +32,12 @@ pub(crate) const fn list(entries: RangeInclusive<usize>) -> List<ByType> {
 }
 
 impl<K> List<K> {
+    /// The values that an entry takes.
+    pub(crate) fn of<E>(self, entry: E) -> List<E> {
+        let Self { least, most, entry_description, instead_of_none, .. } = self;
+        List { least, most, entry, entry_description, instead_of_none }
+    }
+
     /// What one entry is, for the document.
     pub(crate) fn each(self, entry_description: &'static str) -> Self {
         Self { entry_description, ..self }

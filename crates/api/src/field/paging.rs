@@ -15,6 +15,9 @@ pub(crate) const PAGE_SIZE: Whole = whole(1..=PAGE_LIMIT as u64).or(PAGE_DEFAULT
 /// The cursor of a list in the order of labels.
 pub(crate) const LABEL_CURSOR: Cursor = Cursor(|text| cursor::label(text).is_some());
 
+/// The cursor of a list in the order of the ids of API keys.
+pub(crate) const KEY_CURSOR: Cursor = Cursor(|text| cursor::key(text).is_some());
+
 /// Cursors: texts that are opaque to callers, for which this function is true.
 pub(crate) struct Cursor(fn(&str) -> bool);
 

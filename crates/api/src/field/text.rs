@@ -1,13 +1,15 @@
 //! Texts of some form.
 
-use super::Kind;
+use super::{FieldValue, Kind};
+use crate::decode::check_key;
 use crate::openapi::schema::NO_CONTROL;
 use serde::Serializer;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::ops::RangeInclusive;
-use stockhold_domain::limits::LABEL_BYTES;
+use stockhold_domain::Label;
+use stockhold_domain::limits::{KEY_BYTES, LABEL_BYTES};
 
 /// Texts of some form. JSON Schema counts characters where Stockhold counts bytes: `maxLength` says what can never fit, `x-max-bytes`
 /// what is meant.
@@ -32,6 +34,11 @@ pub(crate) const fn text(bytes: RangeInclusive<usize>) -> Text {
         counts_bytes: true,
         check: None,
     }
+}
+
+/// ASCII texts that match.
+pub(crate) const fn form(pattern: &'static str) -> Text {
+    text(0..=usize::MAX).ascii().pattern(pattern)
 }
 
 /// A label in an answer.
@@ -72,20 +79,95 @@ impl Kind<String> for Text {
     }
 
     fn schema(&self, description: &str) -> Value {
+        self.described(description)
+    }
+}
+
+impl Text {
+    fn described(&self, description: &str) -> Value {
         let mut schema = Map::new();
         let mut put = |keyword: &str, value: Value| schema.insert(keyword.to_owned(), value);
         put("type", "string".into());
         if let Some(format) = self.format {
             put("format", format.into());
         }
-        put("minLength", self.least.into());
-        put("maxLength", self.most.into());
+        if self.most < usize::MAX {
+            put("minLength", self.least.into());
+            put("maxLength", self.most.into());
+        }
         put("pattern", self.pattern.into());
         if self.counts_bytes {
             put("x-max-bytes", self.most.into());
         }
         put("description", description.into());
         schema.into()
+    }
+}
+
+/// Labels with more to say of them in the document.
+#[derive(Clone, Copy)]
+pub(crate) struct LabelText {
+    most: usize,
+    format: Option<&'static str>,
+}
+
+/// Labels of at most so many bytes. The reader refuses those that are no labels.
+pub(crate) const fn label_text(most: usize) -> LabelText {
+    LabelText { most, format: None }
+}
+
+impl LabelText {
+    /// The keyword `format`.
+    pub(crate) const fn format(self, format: &'static str) -> Self {
+        Self { format: Some(format), ..self }
+    }
+}
+
+impl Kind<Label> for LabelText {
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<Label, D::Error> {
+        Label::read(from)
+    }
+
+    fn write<S: Serializer>(&self, value: &Label, to: S) -> Result<S::Ok, S::Error> {
+        value.write(to)
+    }
+
+    fn schema(&self, description: &str) -> Value {
+        Text { format: self.format, ..text(1..=self.most) }.described(description)
+    }
+}
+
+/// An idempotency key in a body.
+pub(crate) const IDEMPOTENCY_KEY: IdempotencyKey = IdempotencyKey;
+
+pub(crate) struct IdempotencyKey;
+
+impl Kind<String> for IdempotencyKey {
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<String, D::Error> {
+        from.deserialize_str(KeyVisitor)
+    }
+
+    fn write<S: Serializer>(&self, value: &String, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value)
+    }
+
+    fn schema(&self, description: &str) -> Value {
+        text(1..=KEY_BYTES).described(description)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string of 1 to 255 bytes without control characters")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        check_key(text).map_err(E::custom)?;
+        Ok(text.to_owned())
     }
 }
 

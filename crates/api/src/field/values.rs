@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::fmt;
 use stockhold_domain::{Label, ProviderRef};
+use stockhold_service::KeyId;
 
 /// A type that says itself how its values are read, written and described.
 pub(crate) trait FieldValue: Sized {
@@ -101,6 +102,21 @@ impl FieldValue for ProviderRef {
 
     fn schema(description: &str) -> Value {
         provider_name(description)
+    }
+}
+
+impl FieldValue for KeyId {
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("must be key_ and 32 lowercase hexadecimal digits"))
+    }
+
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+
+    fn schema(description: &str) -> Value {
+        json!({ "type": "string", "pattern": "^key_[0-9a-f]{32}$", "description": description })
     }
 }
 

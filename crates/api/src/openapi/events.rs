@@ -11,10 +11,13 @@ use super::schema::{
 use crate::EventType;
 use crate::decode::{EVENTS_EXAMINED, EventFormat, PAGE_LIMIT};
 use crate::encode;
+use crate::field::{FieldValue, Part, Shape};
+use crate::resources::keys::ApiKeyFields;
 use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LIMITS, LINE_QUANTITY, MERGE_SOURCES};
 use stockhold_domain::{Scope, StockChange, Transition};
+use stockhold_service::KeyId;
 
 /// The types of these names, and those that begin with one of these words.
 fn types_of(subjects: &[&str]) -> Vec<&'static str> {
@@ -161,7 +164,7 @@ fn framed(description: &str, subjects: &[&str], own: Vec<Member>) -> Value {
     members.extend([
         maybe("previous_event_id", uuid("The reservation's event before this one.")),
         always("actor", label("Who asked.")),
-        maybe("actor_key_id", super::keys::key_id("The API key that the caller used, if it used one.")),
+        maybe("actor_key_id", KeyId::schema("The API key that the caller used, if it used one.")),
         always("request_id", label("What the request was called.")),
         maybe("traceparent", text("The caller's W3C trace context.")),
     ]);
@@ -320,9 +323,10 @@ fn of_sale() -> Value {
 }
 
 fn of_key() -> Value {
-    let mut members = vec![always("key_id", super::keys::key_id("Which key."))];
+    let mut members = vec![always("key_id", KeyId::schema("Which key."))];
     // They are absent from the event of a key that was written in a form that this version can't read.
-    members.extend(super::keys::fields(maybe));
+    let fields = ApiKeyFields::members(Part::Optional).into_iter();
+    members.extend(fields.map(|member| maybe(member.name, member.schema)));
     framed(
         "What became of an API key, as it is after the event. `access.key_created`: it was created. `access.key_rolled`: it was \
          created and replaces the key `rolled_from`. `access.key_revoked`: it was revoked, or a roll set its end: `revoked_at` or \

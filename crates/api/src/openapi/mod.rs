@@ -27,7 +27,6 @@ pub(crate) mod checkouts;
 mod cloud_events;
 mod events;
 mod inventory;
-mod keys;
 mod pages;
 mod pools;
 mod prices;
@@ -84,7 +83,7 @@ fn made() -> Value {
         webhooks::operations(),
         resources::archive::operations(),
         profiles::operations(),
-        keys::operations(),
+        resources::keys::operations(),
         pages::operations(),
     ];
     let mut operations: Vec<_> = operations.into_iter().flatten().collect();
@@ -146,7 +145,7 @@ fn schemas() -> Map<String, Value> {
         prices::schemas(),
         checkouts::schemas(),
         profiles::schemas(),
-        keys::schemas(),
+        resources::keys::schemas(),
     ];
     let mut schemas: Map<_, _> =
         bodies.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)).collect();

@@ -4,4 +4,5 @@
 pub mod archive;
 pub mod customers;
 pub mod gate;
+pub mod keys;
 pub mod limits;

@@ -4,7 +4,6 @@
 //! never hold anything that is also written somewhere else.
 
 mod checkouts;
-mod keys;
 mod profiles;
 mod reconciliation;
 mod reservations;

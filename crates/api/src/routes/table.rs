@@ -1,16 +1,16 @@
 //! The rows of the route table.
 
 use super::row::{
-    COMPRESSED, ETAG, EVENT_STREAM, HTML, KEY_LOCATION, NO_STORE, NOT_BUFFERED, PLAIN_TEXT, REPLAYED, empty,
-    item, json, optional, pool, pools, required, text,
+    COMPRESSED, ETAG, EVENT_STREAM, HTML, NOT_BUFFERED, PLAIN_TEXT, REPLAYED, empty, item, json, optional,
+    pool, pools, required, text,
 };
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
 };
-use super::{checkouts, keys, profiles, reconciliation, reservations, sinks, units, webhooks};
+use super::{checkouts, profiles, reconciliation, reservations, sinks, units, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
-use crate::resources::{archive, customers, gate, limits};
+use crate::resources::{archive, customers, gate, keys, limits};
 use stockhold_service::Scope;
 
 /// Declares the routes in one table, so that no route lacks a row.
@@ -470,61 +470,11 @@ routes! {
     StorefrontCommit Post "/storefront/commit" "storefront_commit" [profiles::STOREFRONT_COMMIT] { restriction: Restriction::ByReservation, }
     StorefrontExtend Post "/storefront/extend" "storefront_extend" [profiles::STOREFRONT_EXTEND] { restriction: Restriction::ByReservation, }
     StorefrontRelease Post "/storefront/release" "storefront_release" [profiles::STOREFRONT_RELEASE] { restriction: Restriction::ByReservation, }
-    CreateKey Post "/v1/keys" "create_key" [keys::CREATE_KEY] { restriction: Restriction::ByKey, }
-    ListKeys Get "/v1/keys" "list_keys" {
-        metric: "keys",
-        tag: Tag::Access,
-        summary: "List API keys",
-        description: "In the order of their ids, which is random. Keys that were revoked or have expired are listed for 30 days \
-            after their end.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::KeysAdmin),
-        restriction: Restriction::ByKey,
-        responses: &[json(200, "A page of keys.", "ApiKeyPage")],
-    }
-    GetKey Get "/v1/keys/{key_id}" "get_key" {
-        metric: "key",
-        tag: Tag::Access,
-        summary: "Read an API key",
-        description: "Everything about the key except the key itself. Ended keys can be read too.",
-        access: Access::Read,
-        scope: RequiredScope::One(Scope::KeysAdmin),
-        restriction: Restriction::ByKey,
-        responses: &[json(200, "The key.", "ApiKey")],
-        own_reasons: &[Reason::UnknownKey],
-    }
-    RollKey Post "/v1/keys/{key_id}/roll" "roll_key" {
-        metric: "roll_key",
-        tag: Tag::Access,
-        summary: "Replace an API key",
-        description: "Creates a key with the same principal, scopes, restrictions and end, and ends the old one after \
-            `expire_old_in_seconds`, at once by default. The principal stays, and so do its idempotency keys and its reservations. \
-            Nobody gets a scope, a location or a channel by a roll that they lack. An ended key can't be rolled.\n\nA request \
-            that is repeated with its idempotency key makes no second key. Its answer has no `key`, like that of `create_key`. If \
-            the old key did not get its end before, it gets it now.",
-        body: optional("RollRequest"),
-        idempotency_key: true,
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::KeysAdmin),
-        restriction: Restriction::ByKey,
-        responses: &[Response {
-            headers: &[KEY_LOCATION, NO_STORE, REPLAYED],
-            ..json(201, "The new key. `key` is absent if the request was repeated.", "NewApiKey")
-        }],
-        own_reasons: &[Reason::UnknownKey, Reason::KeyEnded],
-    }
-    RevokeKey Delete "/v1/keys/{key_id}" "revoke_key" {
-        metric: "revoke_key",
-        tag: Tag::Access,
-        summary: "Revoke an API key",
-        description: "This instance refuses the key at once, every other one within 5 seconds, in open event streams too. Revoking \
-            a key that has ended gives the same answer and changes nothing.",
-        access: Access::Write,
-        scope: RequiredScope::One(Scope::KeysAdmin),
-        restriction: Restriction::ByKey,
-        responses: &[empty(204, "The key has ended.")],
-        own_reasons: &[Reason::UnknownKey],
-    }
+    CreateKey Post "/v1/keys" "create_key" [keys::CREATE_KEY] {}
+    ListKeys Get "/v1/keys" "list_keys" [keys::LIST_KEYS] {}
+    GetKey Get "/v1/keys/{key_id}" "get_key" [keys::GET_KEY] {}
+    RollKey Post "/v1/keys/{key_id}/roll" "roll_key" [keys::ROLL_KEY] {}
+    RevokeKey Delete "/v1/keys/{key_id}" "revoke_key" [keys::REVOKE_KEY] {}
     GetOpenApi Get "/openapi.json" "get_openapi" {
         metric: "page",
         summary: "Read the OpenAPI document",

@@ -1,7 +1,8 @@
 //! API keys: how requests are read, and what answers and events show.
 
 use crate::samples::{at, label, refused, written};
-use stockhold_api::decode::{self, KeyPage};
+use stockhold_api::decode;
+use stockhold_api::resources::keys::{ApiKey, NewApiKey as ShownKey};
 use stockhold_api::{EventType, cursor, encode, wire};
 use stockhold_domain::{
     Event, EventId, Instant, Origin, Record, RecordChange, RecordKey, RecordKind, RecordValue, RequestId,
@@ -36,7 +37,7 @@ fn a_request_for_a_key() {
         "channels":["web","app"],"own_reservations_only":true,"expires_at":"2099-12-31T01:00:00.5+01:00",
         "allowed_cidrs":["192.0.2.0/24"],"rate_limit":{"per_second":5,"burst":9},"idempotency_key":"k"}"#;
     let read = decode::create_key(None, body).unwrap();
-    assert_eq!((&read.spec, read.idempotency_key.as_deref()), (&full(), Some("k")));
+    assert_eq!((&read.spec(), read.idempotency_key.as_deref()), (&full(), Some("k")));
     let least = decode::create_key(None, br#"{"name":"n","principal":"p","scopes":["x"]}"#).unwrap();
     let bare = NewKeySpec {
         name: "n".to_owned(),
@@ -44,7 +45,7 @@ fn a_request_for_a_key() {
         scopes: vec!["x".to_owned()],
         ..NewKeySpec::default()
     };
-    assert_eq!((least.spec, least.idempotency_key), (bare, None));
+    assert_eq!((least.spec(), least.idempotency_key), (bare, None));
 }
 
 #[test]
@@ -86,13 +87,13 @@ fn requests_that_are_wrong() {
 #[test]
 fn rolls_and_pages() {
     let id = KeyId::parse(ID).unwrap();
-    let plain = decode::roll_key(ID, None, b"").unwrap();
-    assert_eq!((plain.key_id, plain.expire_old_in_seconds, plain.idempotency_key), (id, 0, None));
-    let longest = decode::roll_key(ID, None, br#"{"expire_old_in_seconds":2592000}"#).unwrap();
+    let (key_id, plain) = decode::roll_key(ID, None, b"").unwrap();
+    assert_eq!((key_id, plain.expire_old_in_seconds, plain.idempotency_key), (id, 0, None));
+    let (_, longest) = decode::roll_key(ID, None, br#"{"expire_old_in_seconds":2592000}"#).unwrap();
     assert_eq!(longest.expire_old_in_seconds, 2_592_000);
-    assert_eq!(decode::keys(None), Ok(KeyPage { after: None, limit: 50 }));
+    assert_eq!(decode::keys(None), Ok((None, 50)));
     let query = format!("limit=2&starting_after={}", cursor::of_key(id));
-    assert_eq!(decode::keys(Some(&query)), Ok(KeyPage { after: Some(id), limit: 2 }));
+    assert_eq!(decode::keys(Some(&query)), Ok((Some(id), 2)));
     refused(decode::keys(Some("starting_after=7")), &[("/starting_after", "must be the next_cursor")]);
 }
 
@@ -124,7 +125,10 @@ fn the_meaning_of_a_request() {
     for (number, one) in all.iter().enumerate() {
         assert!(*one != base && !all[..number].contains(one), "{}", others[number]);
     }
-    let roll = |body: &str| decode::roll_key(ID, None, body.as_bytes()).unwrap().meaning();
+    let roll = |body: &str| {
+        let (id, request) = decode::roll_key(ID, None, body.as_bytes()).unwrap();
+        request.meaning(id)
+    };
     assert_eq!(roll(""), roll(r#"{"expire_old_in_seconds":0}"#));
     assert_ne!(roll(""), roll(r#"{"expire_old_in_seconds":1}"#));
 }
@@ -133,7 +137,7 @@ fn the_meaning_of_a_request() {
 fn a_key_is_shown_without_its_digest_and_once_with_itself() {
     let (key, text) = made();
     let digest = text.digest().to_hex();
-    let shown = written(|out| encode::key(out, &key));
+    let shown = written(|out| encode::shape(out, &ApiKey::from(&key)));
     let expected = format!(
         concat!(
             r#"{{"key_id":"{}","name":"Shop \"1\"","principal":"shop","scopes":["inventory:read","events:read"],"#,
@@ -144,7 +148,7 @@ fn a_key_is_shown_without_its_digest_and_once_with_itself() {
         key.key_id
     );
     assert_eq!(shown, expected);
-    let once = written(|out| encode::new_key(out, &key, &text));
+    let once = written(|out| encode::shape(out, &ShownKey::of(&key, Some(&text))));
     assert_eq!(once, format!(r#"{},"key":"{}"}}"#, &shown[..shown.len() - 1], text.reveal()));
     assert!(!once.contains(&digest[32..]), "the id is the first half of the digest");
 }

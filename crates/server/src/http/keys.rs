@@ -11,16 +11,17 @@ use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
 use std::borrow::Cow;
 use stockhold_api::cursor;
-use stockhold_api::decode::{self, CreateKey, Invalid, KeyPage, RollKey};
+use stockhold_api::decode::{self, Invalid};
 use stockhold_api::encode::{self, List};
 use stockhold_api::problem::Problem;
+use stockhold_api::resources::keys::{ApiKey, KeyRequest, NewApiKey, RollRequest};
 use stockhold_api::routes::RouteId;
 use stockhold_domain::{
     Command, Envelope, IdempotencyKey, Outcome, Record, RecordChange, RecordKind, RecordValue, Rejection,
     Reply as Made, SetRecord,
 };
 use stockhold_service::{
-    KeyAdminError, KeyId, KeyRecord, NewApiKey, create_key, may_manage, revoke_key, roll_key,
+    KeyAdminError, KeyId, KeyRecord, NewApiKey as KeyText, create_key, may_manage, revoke_key, roll_key,
 };
 use stockhold_store::{Failure, Query, QueryResult, digest};
 
@@ -56,15 +57,12 @@ pub(super) struct KeyUse<'a> {
 
 impl Worker {
     /// `POST /v1/keys`
-    pub(super) async fn create_key(
-        &self,
-        context: RequestContext<'_>,
-        request: CreateKey<'_>,
-    ) -> HandlerResult {
+    pub(super) async fn create_key(&self, context: RequestContext<'_>, request: KeyRequest) -> HandlerResult {
         let meaning = request.meaning();
-        let key = idempotency_key(context, request.idempotency_key)?;
+        let spec = request.spec();
+        let key = idempotency_key(context, request.idempotency_key.map(Cow::Owned))?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
-        let made = create_key(&context.caller.principal, &request.spec, self.clock.now());
+        let made = create_key(&context.caller.principal, &spec, self.clock.now());
         let (record, text) = made.map_err(|error| refusal(error, None))?;
         let used = used(context, RouteId::CreateKey.spec().operation, key_use);
         let command = put(&record, ABSENT, RecordChange::KeyCreated)?;
@@ -83,18 +81,22 @@ impl Worker {
     ///
     /// The new key is put first, and then the old one gets its end, by two commands in this order. If a crash parts them, both keys
     /// work, and a repeated request goes on with the second command.
-    pub(super) async fn roll_key(&self, context: RequestContext<'_>, request: RollKey<'_>) -> HandlerResult {
-        let meaning = request.meaning();
-        let key = idempotency_key(context, request.idempotency_key)?;
+    pub(super) async fn roll_key(
+        &self,
+        context: RequestContext<'_>,
+        (key_id, request): (KeyId, RollRequest),
+    ) -> HandlerResult {
+        let meaning = request.meaning(key_id);
+        let key = idempotency_key(context, request.idempotency_key.map(Cow::Owned))?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
         let operation = RouteId::RollKey.spec().operation;
-        let old = self.stored_key(request.key_id).await?;
+        let old = self.stored_key(key_id).await?;
         let seconds = request.expire_old_in_seconds;
         let rolled = roll_key(&context.caller.principal, &old.key, seconds, self.clock.now());
         let ((record, text), ended) = match rolled {
             Ok(rolled) => rolled,
             Err(KeyAdminError::Ended) => return self.earlier_roll(context, old, key_use).await,
-            Err(error) => return Err(refusal(error, Some(request.key_id))),
+            Err(error) => return Err(refusal(error, Some(key_id))),
         };
         let commands = [
             (put(&record, ABSENT, RecordChange::KeyRolled)?, used(context, operation, key_use)),
@@ -116,7 +118,7 @@ impl Worker {
             Outcome::Replayed(_) => {}
             Outcome::Refused(Rejection::RecordChanged { .. }) => {
                 let is_new = !reply.replayed;
-                self.end_changed_key(context, request.key_id, seconds, is_new.then_some(&record)).await?;
+                self.end_changed_key(context, key_id, seconds, is_new.then_some(&record)).await?;
             }
             Outcome::Refused(rejection) => return Err(Problem::from(rejection).into()),
             Outcome::Later => return Err(RequestError::wrong_answer()),
@@ -223,17 +225,20 @@ impl Worker {
     pub(super) async fn key(&self, context: RequestContext<'_>, id: KeyId) -> HandlerResult {
         let stored = self.stored_key(id).await?;
         may_manage(&context.caller.principal, &stored.key).map_err(Problem::not_permitted)?;
-        Ok(reply::json(|out| encode::key(out, &stored.key)))
+        Ok(reply::shape(&ApiKey::from(&stored.key)))
     }
 
     /// `GET /v1/keys`
-    pub(super) async fn keys(&self, context: RequestContext<'_>, page: KeyPage) -> HandlerResult {
-        self.take_page_tokens(context, page.limit).await?;
+    pub(super) async fn keys(
+        &self,
+        context: RequestContext<'_>,
+        (mut after, limit): (Option<KeyId>, usize),
+    ) -> HandlerResult {
+        self.take_page_tokens(context, limit).await?;
         let now = self.clock.now();
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let mut shown = 0;
-        let mut after = page.after;
         let mut has_more = true;
         'page: for _ in 0..READS {
             let records = self.key_records(after).await?;
@@ -244,10 +249,10 @@ impl Worker {
                     key.is_listed(now) && may_manage(&context.caller.principal, key).is_ok()
                 };
                 if let Some(key) = readable(&record).filter(is_shown) {
-                    if shown == page.limit || out.len() >= PAGE_BYTES {
+                    if shown == limit || out.len() >= PAGE_BYTES {
                         break 'page;
                     }
-                    encode::key(list.entry(&mut out), &key);
+                    encode::shape(list.entry(&mut out), &ApiKey::from(&key));
                     shown += 1;
                 }
                 after = Some(id);
@@ -345,12 +350,9 @@ fn readable(record: &Record) -> Option<KeyRecord> {
 }
 
 /// 201 and a new key. The answer must not be stored anywhere, because it has the key itself if this request made it.
-fn created(key: &KeyRecord, text: Option<&NewApiKey>) -> Reply {
+fn created(key: &KeyRecord, text: Option<&KeyText>) -> Reply {
     let place = format!("/v1/keys/{}", key.key_id);
-    let shown = reply::json(|out| match text {
-        Some(text) => encode::new_key(out, key, text),
-        None => encode::key(out, key),
-    });
+    let shown = reply::shape(&NewApiKey::of(key, text));
     let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
     Reply { status: 201, headers, ..shown }
 }

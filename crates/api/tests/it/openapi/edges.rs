@@ -43,7 +43,7 @@ fn read(operation: &str, body: &str) -> Result<(), String> {
         "get_availabilities" => decode::availability(None, body).map(drop),
         "create_key" => match decode::create_key(None, body) {
             Ok(request) => {
-                let made = create_key(&Principal::root(), &request.spec, Instant::from_micros(0));
+                let made = create_key(&Principal::root(), &request.spec(), Instant::from_micros(0));
                 return made.map(drop).map_err(|error| format!("{error:?}"));
             }
             Err(invalid) => Err(invalid),
