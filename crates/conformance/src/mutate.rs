@@ -34,7 +34,8 @@ pub fn mutate(parser: Parser, examples: &[Vec<u8>], rounds: u64) {
     }
 }
 
-fn mutated(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
+/// One of the examples with a few changes.
+pub fn mutated(random: &mut Random, examples: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = if examples.is_empty() { Vec::new() } else { random.pick(examples) };
     for _ in 0..=random.below(CHANGES) {
         let at = place(random, bytes.len());

@@ -27,9 +27,9 @@ impl Worker {
     pub(super) async fn limits(
         &self,
         context: RequestContext<'_>,
-        (mut after, limit): (Option<Label>, usize),
+        (mut after, most): (Option<Label>, usize),
     ) -> HandlerResult {
-        self.take_page_tokens(context, limit).await?;
+        self.take_page_tokens(context, most).await?;
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let mut shown = 0;
@@ -37,7 +37,7 @@ impl Worker {
             let found = self.limit_page(after.clone()).await?;
             let are_last = found.len() < ROWS_AT_ONCE;
             for limit in found {
-                if shown == limit || out.len() >= PAGE_BYTES {
+                if shown == most || out.len() >= PAGE_BYTES {
                     break 'page true;
                 }
                 encode::limit(list.entry(&mut out), &limit);

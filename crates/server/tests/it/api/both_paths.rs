@@ -2,9 +2,15 @@
 //! which it was: the same request either way has the same answer.
 
 use super::server::Server;
-use super::wire::{Answer, Call};
+use super::wire::{Answer, Call, Wire};
 use crate::support::wait_for;
 use serde_json::{Value, json};
+use std::io::Read;
+use stockhold_conformance::mutate::mutated;
+use stockhold_model::Random;
+
+/// Mutated requests that are compared, unless `STOCKHOLD_TEST_REQUESTS` says another number.
+const MUTATED_REQUESTS: u64 = 10_000;
 
 /// What of an answer does not depend on when it was given.
 fn lasting(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
@@ -131,4 +137,102 @@ fn nobody_waits_for_one_who_does_not_read() {
     }
     drop(deaf);
     wait_for("the item", || (server.item("tea")["held_units"] == 50).then_some(()));
+}
+
+/// Requests that change nothing, however often they are sent, and whose answers are the same each time.
+fn examples() -> Vec<Vec<u8>> {
+    let reserve = |sku: &str| Call::post(format!("/v1/inventory/{sku}/reserve"));
+    let owner = json!({ "owner_id": "o", "metadata": { "a": [1, 2.5, null, "b\u{e9}"] } });
+    let items = json!({ "items": [{ "sku": "nil" }, { "sku": "none", "location": "hub" }] });
+    let calls = [
+        Call::get("/"),
+        Call::get("/problems/internal"),
+        Call::get("/v1/inventory/gone?location=default").header("X-Request-Id", "r-1"),
+        Call::get("/v1/inventory/t%65a").header("Accept-Encoding", "gzip, br"),
+        Call::get("/v1/inventory?limit=1&location=default"),
+        Call::get("/v1/events?after=1&type=inventory.adjusted").header("Accept", "*/*"),
+        Call::get("/v1/reservations?limit=2&status=active"),
+        Call::post("/v1/availability").json(&items).header("Connection", "keep-alive"),
+        reserve("gone").json(&owner).key("k"),
+        reserve("gone").json(&owner).key("\"quoted\"").header("If-Match", "\"3\""),
+        reserve("tea").json(&json!({ "owner_id": 7 })).header("traceparent", "00-1-2-3"),
+        Call::delete("/v1/reservations/x").header("Origin", "http://elsewhere"),
+        Call::put("/v1/inventory/tea").json(&json!({ "total_units": 9 })).header("If-None-Match", "*"),
+    ];
+    let mut all: Vec<_> = calls.iter().map(Call::bytes).collect();
+    // Two requests in one piece, and one in chunks.
+    all.push([&all[2][..], &all[7]].concat());
+    all.push(calls[8].chunked(9));
+    all
+}
+
+/// Everything that comes back until the server closes, without what differs from answer to answer: dates, and ids that are made.
+/// Headers are sorted.
+fn lasting_lines(server: &Server, before: &[u8], request: &[u8]) -> Vec<String> {
+    let mut wire = Wire::connect(server.address());
+    wire.send_what_is_taken(before);
+    if !before.is_empty() {
+        wire.answer_without_body();
+    }
+    wire.send_what_is_taken(request);
+    let mut stream = wire.end_and_take();
+    let mut answers = Vec::new();
+    // A server that hangs up on a request that it did not read resets the connection.
+    let _ = stream.read_to_end(&mut answers);
+    let text = String::from_utf8_lossy(&answers).into_owned();
+    let lasting = |line: &str| {
+        let is_id = |word: &str| word.trim_end_matches(['"', ' ']).len() >= 36;
+        let words = line.split_inclusive(|c: char| !c.is_ascii_hexdigit() && c != '-');
+        words.map(|word| if is_id(word) { "an id" } else { word }).collect()
+    };
+    let mut all = Vec::new();
+    for part in text.split("\r\n\r\n") {
+        // Whether the last answer says that it is the last one is left to each.
+        let is_compared = |line: &&str| !line.starts_with("date:") && *line != "connection: close";
+        let lines = part.split("\r\n").filter(is_compared);
+        let mut lines: Vec<String> = lines.map(lasting).collect();
+        lines.sort();
+        all.extend(lines);
+    }
+    all
+}
+
+/// How the answers of both paths differ.
+fn difference(plain: &[String], general: &[String]) -> Option<String> {
+    // A request that ends early may have another fault too, and each path may name either.
+    let ended_early = plain.iter().any(|line| line.contains("ended before it was complete"));
+    let is_refused = |lines: &[String]| lines.iter().any(|line| line.contains("HTTP/1.1 4"));
+    if plain == general || ended_early && is_refused(general) {
+        return None;
+    }
+    let only = |of: &[String], other: &[String]| {
+        of.iter().filter(|line| !other.contains(line)).cloned().collect::<Vec<_>>()
+    };
+    Some(format!("{:?} and {:?}", only(plain, general), only(general, plain)))
+}
+
+/// The general implementation reads the rest of a connection after a HEAD request.
+#[test]
+fn mutated_requests_have_the_same_answers() {
+    let server = Server::start();
+    server.stock("tea", 9);
+    server.stock("gone", 0);
+    let count =
+        std::env::var("STOCKHOLD_TEST_REQUESTS").map_or(MUTATED_REQUESTS, |text| text.parse().unwrap());
+    let (mut random, examples) = (Random::new(count), examples());
+    let head = Call::new("HEAD", "/").bytes();
+    for number in 0..count {
+        let request = match examples.get(usize::try_from(number).unwrap()) {
+            Some(example) => example.clone(),
+            None => mutated(&mut random, &examples),
+        };
+        // A mutation may make a request that changes something, which it does once.
+        let different = || {
+            let plain = lasting_lines(&server, b"", &request);
+            difference(&plain, &lasting_lines(&server, &head, &request))
+        };
+        if let (Some(_), Some(found)) = (different(), different()) {
+            panic!("request {number}: {:?}: {found}", String::from_utf8_lossy(&request));
+        }
+    }
 }

@@ -225,6 +225,13 @@ impl Wire {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
+    /// The same, and the socket to read the rest from.
+    pub(crate) fn end_and_take(self) -> TcpStream {
+        // The server may have hung up.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        self.into_stream()
+    }
+
     /// The next answer.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> Answer {
