@@ -1,6 +1,6 @@
 /*
- * A wall clock that can be moved while a process runs: preloaded into the server by the harness, never shipped. It adds
- * the nanoseconds that stand in a small file, which the harness writes, to the real-time clock and to no other.
+ * A wall clock that can be moved while a process runs: preloaded into a server by the harness and by tests, never shipped.
+ * It adds the nanoseconds that stand in a small file, which they write, to the real-time clock and to no other.
  *
  *   CLOCKSHIM_CONTROL=path     eight bytes, signed
  */
@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,5 +43,14 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     }
     now->tv_sec += seconds;
     now->tv_nsec = nanos;
+    return 0;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    (void)zone;
+    struct timespec exact;
+    if (clock_gettime(CLOCK_REALTIME, &exact) != 0) return -1;
+    now->tv_sec = exact.tv_sec;
+    now->tv_usec = exact.tv_nsec / 1000;
     return 0;
 }

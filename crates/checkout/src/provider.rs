@@ -21,6 +21,8 @@ pub(crate) struct PaymentRequest<'a> {
     pub(crate) attempt: u32,
     /// The idempotency key.
     pub(crate) key: &'a str,
+    /// The request was not sent before this time of the wall clock.
+    pub(crate) sent_after: Instant,
 }
 
 /// A refund that is asked for.

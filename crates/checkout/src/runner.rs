@@ -20,7 +20,7 @@ use stockhold_domain::{
     PaymentMethod, PaymentStep, ProviderReport, Reply, RequestId, ReservationId, bucket_of,
 };
 use stockhold_service::Principal;
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::Clocks;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -59,7 +59,7 @@ impl CheckoutRunner {
     /// Starts the runner.
     pub fn start(
         store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
+        clocks: Clocks,
         customers: Customers,
         options: &CheckoutOptions,
     ) -> Result<Self, String> {
@@ -87,7 +87,7 @@ impl CheckoutRunner {
         metrics::gauge!(IN_PROGRESS).set(0);
         let work = Work {
             store,
-            clock,
+            clocks,
             customers,
             providers: Arc::clone(&providers),
             waiters: Arc::clone(&waiters),
@@ -169,7 +169,7 @@ impl Drop for CheckoutRunner {
 
 struct Work {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    clocks: Clocks,
     customers: Customers,
     providers: Arc<BTreeMap<&'static str, Arc<dyn PaymentProvider>>>,
     waiters: Arc<Waiters>,
@@ -204,7 +204,7 @@ impl Work {
             return;
         }
         // Those that are worked on are due too, and come first.
-        let query = Query::DuePayments { now: self.clock.now(), limit: busy + CONCURRENT_PAYMENTS };
+        let query = Query::DuePayments { now: self.clocks.store.now(), limit: busy + CONCURRENT_PAYMENTS };
         match stockhold_store::query(&*self.store, query).await {
             Ok(QueryResult::DuePayments(due)) => due.into_iter().for_each(|id| self.begin(id)),
             Ok(_) => tracing::error!("the store answered another question"),
@@ -262,7 +262,7 @@ impl Work {
             return Ok(id);
         };
         for _ in 0..STEPS_AT_ONCE {
-            let now = self.clock.now();
+            let now = self.clocks.store.now();
             let Some(charge) = hold.charge().filter(|charge| charge.due_at.is_some_and(|due| due <= now))
             else {
                 break;
@@ -270,7 +270,7 @@ impl Work {
             let provider = charge.terms.provider.as_str();
             let report = match self.providers.get(provider) {
                 Some(known) => match self.method(charge).await? {
-                    Ok(method) => step::ask(&**known, &hold, method.as_ref(), now).await,
+                    Ok(method) => step::ask(&**known, &hold, method.as_ref(), &self.clocks).await,
                     Err(report) => Some(report),
                 },
                 None => {
@@ -331,7 +331,7 @@ impl Work {
     /// Writes what a provider said.
     async fn report(&self, hold: &Hold, step: PaymentStep) -> Result<Hold, Failure> {
         let command = Command::AdvancePayment(AdvancePayment { id: hold.id, step });
-        let now = self.clock.now();
+        let now = self.clocks.store.now();
         let bucket = hold.lines.first().map_or(0, |line| bucket_of(&line.item));
         let (request, fresh) = {
             let mut ids = self.ids.borrow_mut();

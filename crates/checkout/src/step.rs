@@ -5,6 +5,7 @@ use crate::provider::{
 };
 use stockhold_customers::ProviderMethod;
 use stockhold_domain::{Charge, ChargeState, Hold, Instant, Label, ProviderRef, ProviderReport, Status};
+use stockhold_store::clock::Clocks;
 
 /// How long a provider remembers an idempotency key. Stripe does so for 24 hours. After that a request is never repeated: the provider's
 /// lists say what became of it.
@@ -28,12 +29,15 @@ pub(crate) async fn ask(
     provider: &dyn PaymentProvider,
     hold: &Hold,
     method: Option<&ProviderMethod>,
-    now: Instant,
+    clocks: &Clocks,
 ) -> Option<ProviderReport> {
     let charge = hold.charge()?;
     let payment = hold.details().payment.as_ref()?;
     let attempt = hold.details().authorizations;
     let key = format!("{}:authorize:{attempt}", hold.id);
+    let (now, attempted_at) = (clocks.store.now().micros(), charge.attempted_at.micros());
+    // The provider's clock is near the wall clock, and the attempt has the time of the store, which may be ahead of it.
+    let ahead = now.saturating_sub(clocks.wall.now().micros()).max(0);
     let request = PaymentRequest {
         reservation_id: hold.id,
         payment_id: payment.id.as_str(),
@@ -41,8 +45,9 @@ pub(crate) async fn ask(
         method,
         attempt,
         key: &key,
+        sent_after: Instant::from_micros(attempted_at.saturating_sub(ahead)),
     };
-    let is_key_known = now.micros().saturating_sub(charge.attempted_at.micros()) < KEY_LIFETIME_MICROS;
+    let is_key_known = now.saturating_sub(attempted_at) < KEY_LIFETIME_MICROS;
     let step = Step { provider, hold, charge, request, is_key_known };
     Some(match charge.state {
         ChargeState::Pending | ChargeState::RequiresAction | ChargeState::Processing => {

@@ -133,7 +133,8 @@ impl PaymentProvider for StripeProvider {
         method: &'a ProviderMethod,
     ) -> ProviderFuture<'a, ProviderPayment> {
         Box::pin(async move {
-            let PaymentRequest { reservation_id, payment_id, charge, attempt, key, method: _ } = *request;
+            let PaymentRequest { reservation_id, payment_id, charge, attempt, key, method: _, sent_after: _ } =
+                *request;
             let terms = &charge.terms;
             let mut form = Form::default();
             form.add("amount", &charge.amount.to_string());
@@ -179,7 +180,7 @@ impl PaymentProvider for StripeProvider {
     /// By list and never by search, which lags behind.
     fn find<'a>(&'a self, request: &'a PaymentRequest<'a>) -> ProviderFuture<'a, Option<ProviderPayment>> {
         Box::pin(async move {
-            let since = request.charge.attempted_at.millis() / 1_000 - CLOCK_MARGIN_SECONDS;
+            let since = request.sent_after.millis() / 1_000 - CLOCK_MARGIN_SECONDS;
             let mut base = format!("/v1/payment_intents?limit={PAGE}&created%5Bgte%5D={}", since.max(0));
             if let Some(customer) = request.method.and_then(|method| method.customer_ref.as_ref()) {
                 base.push_str("&customer=");

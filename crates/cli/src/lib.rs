@@ -81,6 +81,10 @@ enum Command {
     Serve {
         #[command(flatten)]
         flags: Flags,
+        /// For this start: if the clock was ahead and is corrected, let the time of the embedded store run on from its newest commit,
+        /// instead of standing still until the clock has caught up
+        #[arg(long)]
+        accept_clock_step: bool,
     },
     /// Recount everything and compare it with what the store has
     ///
@@ -466,8 +470,11 @@ fn reflow(text: &str) -> String {
     out
 }
 
+/// What starts the server: with a configuration, and with or without `--accept-clock-step`.
+pub type Serve = fn(&Config, bool) -> ExitCode;
+
 /// Runs the command that the process's arguments name. `serve` starts the server: this crate does not know it.
-pub fn run(serve: fn(&Config) -> ExitCode) -> ExitCode {
+pub fn run(serve: Serve) -> ExitCode {
     let arguments = command_line().get_matches();
     let code = match Cli::from_arg_matches(&arguments) {
         Ok(cli) => out::code(execute(cli.command, serve)),
@@ -477,10 +484,10 @@ pub fn run(serve: fn(&Config) -> ExitCode) -> ExitCode {
     code
 }
 
-fn execute(command: Command, serve: fn(&Config) -> ExitCode) -> ExitCode {
+fn execute(command: Command, serve: Serve) -> ExitCode {
     match command {
-        Command::Serve { flags } => match flags.load() {
-            Ok(loaded) => serve(&loaded.config),
+        Command::Serve { flags, accept_clock_step } => match flags.load() {
+            Ok(loaded) => serve(&loaded.config, accept_clock_step),
             Err(error) => exit::because(exit::USAGE, error),
         },
         Command::Verify(verify) => verify.run(),

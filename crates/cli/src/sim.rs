@@ -5,9 +5,10 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use stockhold_config::exit;
 use stockhold_sim::{Counters, ENOUGH, Run, Runs, STEPS, fresh_seeds, history};
+use stockhold_store::clock::{Clock, WallClock};
 
 /// Histories of a run without --histories and --minutes: enough that every kind of fault must have happened.
 const HISTORIES: u64 = ENOUGH;
@@ -114,8 +115,6 @@ fn broken(failure: &stockhold_sim::Failure) -> ExitCode {
     exit::because(exit::FAILED, format!("{failure}\nversion {}", env!("CARGO_PKG_VERSION")))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a seed, not a time")]
 fn clock_seed() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::from(since.subsec_nanos()) ^ since.as_secs()
+    WallClock.now().micros().cast_unsigned()
 }

@@ -28,7 +28,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stockhold_domain::{HoldLimits, Item, ItemKey, Label};
+use stockhold_domain::{HoldLimits, Instant, Item, ItemKey, Label};
 use stockhold_store::clock::{Clock, SteadyClock};
 use stockhold_store::fault;
 use stockhold_store::ids::IdSource;
@@ -263,6 +263,22 @@ impl EmbeddedStore {
             .next_due()
             .map_or(0, |due| core.clamp_to_committed(clock).micros().saturating_sub(due.micros()));
         Duration::from_micros(late.try_into().unwrap_or(0))
+    }
+
+    /// The newest instant that was decided at. No decision is made at an earlier one.
+    pub fn newest_instant(&self) -> Instant {
+        self.shared.core().clamp_to_committed(Instant::from_micros(i64::MIN))
+    }
+
+    /// Runs this if no hold is open, and returns whether it did. Nothing is decided meanwhile. So the clock can be moved forward without
+    /// shortening a deadline that was answered.
+    pub fn while_no_hold_is_open(&self, run: impl FnOnce()) -> bool {
+        let core = self.shared.core();
+        let is_free = core.memory.active_len() == 0;
+        if is_free {
+            run();
+        }
+        is_free
     }
 
     fn stop(&mut self, last: Message) {

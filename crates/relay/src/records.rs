@@ -8,7 +8,7 @@ use stockhold_domain::{
     RecordValue, Rejection, Reply, RequestId, SetRecord,
 };
 use stockhold_service::Principal;
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::Clocks;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Answer, Failure, Query, QueryResult, Request, Store};
 
@@ -66,13 +66,13 @@ impl StoredRecord for WebhookProgress {
 /// The records of a store that the relay reads and writes.
 pub(crate) struct RelayRecords {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clocks: Clocks,
     ids: Mutex<IdSource>,
 }
 
 impl RelayRecords {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: IdSource) -> Self {
-        Self { store, clock, ids: Mutex::new(ids) }
+    pub(crate) fn new(store: Arc<dyn Store>, clocks: Clocks, ids: IdSource) -> Self {
+        Self { store, clocks, ids: Mutex::new(ids) }
     }
 
     /// A record and its version. `None` if there is none.
@@ -157,11 +157,11 @@ impl RelayRecords {
     /// A new id.
     pub(crate) fn new_id(&self) -> String {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        EventId::new(self.clock.now(), ids.random()).to_string()
+        EventId::new(self.clocks.store.now(), ids.random()).to_string()
     }
 
     fn envelope(&self, command: Command) -> Envelope {
-        let now = self.clock.now();
+        let now = self.clocks.store.now();
         let (request, fresh) = {
             let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
             (EventId::new(now, ids.random()), ids.generate(now, 0))

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use stockhold_api::sink_record::{ReplayRange, SinkRecord, SinkStatus, SkippedEvent};
 use stockhold_domain::{Instant, RecordChange};
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::Clocks;
 use stockhold_store::ids::IdSource;
 use stockhold_store::{Failure, Store};
 use tokio::sync::watch;
@@ -59,10 +59,10 @@ impl From<Failure> for SinkCommandError {
 
 impl Relay {
     /// Starts the relay.
-    pub fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: RelayOptions) -> io::Result<Self> {
+    pub fn start(store: Arc<dyn Store>, clocks: Clocks, options: RelayOptions) -> io::Result<Self> {
         let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
         let options = Arc::new(options);
-        let records = Arc::new(RelayRecords::new(Arc::clone(&store), clock, ids));
+        let records = Arc::new(RelayRecords::new(Arc::clone(&store), clocks, ids));
         let (stop, stopped) = watch::channel(false);
         let webhook_client =
             SharedClient::new(options.webhooks.client(), Arc::clone(&options.webhooks.keyring));
@@ -158,7 +158,7 @@ impl Relay {
                 .entry(sink.name.clone())
                 .or_insert_with(|| SinkRecord { kind: sink.kind.name().to_owned(), ..SinkRecord::default() });
         }
-        let now = self.records.clock.now();
+        let now = self.records.clocks.store.now();
         let mut all = Vec::with_capacity(records.len());
         for (name, mut record) in records {
             let configured = self.options.sinks.iter().find(|sink| sink.name == name);

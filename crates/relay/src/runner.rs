@@ -285,7 +285,7 @@ impl Runner {
                     }
                 }
             };
-            let aside = self.sink.put_aside(self.records.clock.now().micros());
+            let aside = self.sink.put_aside(self.records.clocks.wall.now().micros());
             progress.has_delivered |= !aside.is_empty();
             self.keep_aside(lease, aside);
             let Err(error) = failed else {
@@ -297,7 +297,7 @@ impl Runner {
             rest = rest.get(error.confirmed..).unwrap_or_default();
             let Some(failed) = rest.first() else { break };
             let pause = pause_after(attempts, error.action.is_some());
-            let now = self.records.clock.now().micros();
+            let now = self.records.clocks.wall.now().micros();
             note_failure(lease, failed, &error, (attempts, pause), now);
             tracing::warn!(sink = self.options.name, attempts, error = error.message, "a delivery failed");
             let sink = self.options.name.clone();
@@ -358,7 +358,7 @@ impl Runner {
                     })
                 }
             };
-            let is_old = self.records.clock.now().micros() - event.at > ASIDE_MICROS;
+            let is_old = self.records.clocks.wall.now().micros() - event.at > ASIDE_MICROS;
             if is_old && !is_done {
                 let (sink, event_id, part) = (&self.options.name, &event.event_id, &event.part);
                 tracing::error!(

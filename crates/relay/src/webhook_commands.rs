@@ -74,7 +74,7 @@ impl Relay {
         record: &WebhookRecord,
         event_id: EventId,
     ) -> WebhookTest {
-        let now = self.records.clock.now();
+        let now = self.records.clocks.wall.now();
         let mut body = Vec::new();
         cloud_event_of_test(&mut body, event_id, webhook_id, now, self.source());
         let id = event_id.to_string();
@@ -137,7 +137,7 @@ impl Relay {
         page: DeliveryPage,
     ) -> Result<Option<u64>, WebhookCommandError> {
         let filter = filter(record);
-        let oldest = self.records.clock.now().micros() - SUCCEEDED_MICROS;
+        let oldest = self.records.clocks.store.now().micros() - SUCCEEDED_MICROS;
         let mut before = page.before.unwrap_or(u64::MAX).min(progress.position + 1);
         let mut left = page.limit;
         for _ in 0..READS {
@@ -183,7 +183,7 @@ impl Relay {
         record: &WebhookRecord,
         delivery_id: &str,
     ) -> Result<(), WebhookCommandError> {
-        let now = self.records.clock.now().micros();
+        let now = self.records.clocks.wall.now().micros();
         self.change_progress(id, record, |progress| {
             if let Some(pending) = progress.pending.iter_mut().find(|one| one.event_id == delivery_id) {
                 pending.next_at = Some(now);
@@ -209,7 +209,7 @@ impl Relay {
             FeedRead::Events(_) => 1,
             FeedRead::Archived(through) => through + 1,
         };
-        let now = self.records.clock.now().micros();
+        let now = self.records.clocks.wall.now().micros();
         let mut replay = WebhookReplay { from, to: 0, deliveries: None };
         self.change_progress(id, record, |progress| {
             let to = to.unwrap_or(progress.position).min(progress.position);

@@ -8,7 +8,7 @@ use stockhold_config::{Config, exit, not_opened, sql_options};
 use stockhold_embedded::{EmbeddedStore, OpenError, Options};
 use stockhold_gate::{GateAddress, GateOptions, GateStore};
 use stockhold_store::Store;
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::WallClock;
 
 /// A store over a database.
 #[derive(Clone)]
@@ -46,9 +46,9 @@ impl Backend {
                 Err(error) => Err(exit::because(exit::DATA, error)),
             };
         }
-        let (start_progress, clock) = (options.start_progress, options.clock);
+        let start_progress = options.start_progress;
         let options = sql_options(config).map(|options| stockhold_sql::Options { start_progress, ..options });
-        match options.and_then(|options| open_sql(config, &options, clock)) {
+        match options.and_then(|options| open_sql(config, &options)) {
             Ok(stores) => Ok(Self::Sql(stores)),
             Err((code, why)) => Err(exit::because(code, why)),
         }
@@ -133,15 +133,11 @@ impl Backend {
 }
 
 /// The gate stands between the primary and the replica: it reads the primary.
-fn open_sql(
-    config: &Config,
-    options: &stockhold_sql::Options,
-    clock: Arc<dyn Clock>,
-) -> Result<SqlStores, (u8, String)> {
+fn open_sql(config: &Config, options: &stockhold_sql::Options) -> Result<SqlStores, (u8, String)> {
     let url = config.store.url();
     let not_opened = |error| not_opened(config, &error);
     let primary = stockhold_sql::open_primary(url, options.clone()).map_err(not_opened)?;
-    let gate = match gate_options(config, options, clock)? {
+    let gate = match gate_options(config, options)? {
         Some(gate) => Some(Arc::new(
             GateStore::start(Arc::clone(&primary), gate)
                 .map_err(|error| (exit::FAILED, format!("starting the gate: {error}")))?,
@@ -156,7 +152,6 @@ fn open_sql(
 fn gate_options(
     config: &Config,
     options: &stockhold_sql::Options,
-    clock: Arc<dyn Clock>,
 ) -> Result<Option<GateOptions>, (u8, String)> {
     let Some(gate) = &config.gate else { return Ok(None) };
     let address =
@@ -168,6 +163,6 @@ fn gate_options(
         ask_interval: GateOptions::ASK_INTERVAL,
         every_item: false,
         hold_limits: options.rules.clone(),
-        clock,
+        clock: Arc::new(WallClock),
     }))
 }

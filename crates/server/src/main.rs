@@ -3,6 +3,7 @@
 mod access;
 mod archiver;
 mod backend;
+mod clock_watch;
 mod http;
 mod logging;
 mod secrets_at_rest;

@@ -2,7 +2,6 @@
 //! configuration they are stored encrypted. What is in clear, or encrypted with an older key, is written again at a start and with the
 //! data keys of customers.
 
-use std::sync::Arc;
 use stockhold_api::webhook_record::WebhookRecord;
 use stockhold_customers::{Keyring, SealError, SecretKind};
 use stockhold_domain::{
@@ -29,7 +28,7 @@ pub(crate) struct Resealed {
 /// Encrypts with the first key what is not. Another writer of the same record does it, too, so a lost race is no loss.
 pub(crate) async fn reseal(
     store: &dyn Store,
-    clock: &Arc<dyn Clock>,
+    clock: &dyn Clock,
     keyring: &Keyring,
 ) -> Result<Resealed, Failure> {
     let mut ids = IdSource::from_system().map_err(|error| Failure::Internal(error.to_string()))?;
@@ -122,7 +121,7 @@ fn is_sealed_key(stored: &[u8]) -> bool {
 
 async fn write(
     store: &dyn Store,
-    clock: &Arc<dyn Clock>,
+    clock: &dyn Clock,
     ids: &mut IdSource,
     record: &Record,
     value: RecordValue,

@@ -3,6 +3,7 @@
 use crate::access::{Access, IssuerKeysTask, KeyTableTask, keep_connected};
 use crate::archiver::{ArchivableStore, Archiver};
 use crate::backend::Backend;
+use crate::clock_watch::{self, watch_clocks};
 use crate::http::{self, Admin, Http, Listeners, Services, Tls};
 use crate::logging;
 use crate::secrets_at_rest::{Resealed, reseal};
@@ -19,7 +20,7 @@ use stockhold_customers::{Customers, Keyring};
 use stockhold_embedded::Options;
 use stockhold_notify::Notifier;
 use stockhold_relay::{Relay, RelayOptions, SinkOptions};
-use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::clock::{Clock, Clocks, SteadyClock, WallClock};
 use stockhold_store::ids::IdSource;
 use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::{TcpListener, TcpSocket};
@@ -50,8 +51,9 @@ const ANSWERS: [f64; 12] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 
 const UNOPTIMIZED: &str = "this build is not optimized and several times slower, for a first look and for tests: \
     the fast one is `cargo install --locked --path crates/server`";
 
-/// Serves until a signal or until the store fails.
-pub(crate) fn serve(config: &Config) -> ExitCode {
+/// Serves until a signal or until the store fails. `accept_clock_step` says where the time of the embedded store begins if its newest
+/// commit is later than the wall clock.
+pub(crate) fn serve(config: &Config, accept_clock_step: bool) -> ExitCode {
     if let Err(error) = logging::start(&config.log_level, config.log_format) {
         return exit::because(exit::USAGE, error);
     }
@@ -62,7 +64,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(metrics) => metrics,
         Err(error) => return exit::because(exit::FAILED, error),
     };
-    http::describe_process(SteadyClock::start().now());
+    http::describe_process(WallClock.now());
     for warning in config.warnings().into_iter().chain(config.wide_files()) {
         tracing::warn!("{warning}");
     }
@@ -71,6 +73,10 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Ok(options) => options,
         Err(error) => return exit::because(exit::USAGE, error),
     };
+    if accept_clock_step && !config.store.is_embedded() {
+        let why = "--accept-clock-step: the store is a database, which decides by its own clock";
+        return exit::because(exit::USAGE, why);
+    }
     let access = match Access::from_config(config) {
         Ok(access) => Arc::new(access),
         Err(error) => return exit::because(exit::USAGE, error),
@@ -95,7 +101,15 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
         Err(error) => return exit::because(exit::FAILED, format!("starting the runtime: {error}")),
     };
     let mut store = None;
-    let ended = runtime.block_on(start_and_run(config, options, access, metrics, sockets, tls, &mut store));
+    let ended = runtime.block_on(start_and_run(
+        config,
+        (options, accept_clock_step),
+        access,
+        metrics,
+        sockets,
+        tls,
+        &mut store,
+    ));
     drop(runtime);
     // This is the last reference to the store. Its threads end, and everything that waits for the index is written.
     drop(store);
@@ -105,7 +119,7 @@ pub(crate) fn serve(config: &Config) -> ExitCode {
 /// Answers on the admin listener, opens the store meanwhile, and serves from it. The caller drops the store.
 async fn start_and_run(
     config: &Config,
-    options: Options,
+    (options, accept_clock_step): (Options, bool),
     access: Arc<Access>,
     metrics: PrometheusHandle,
     sockets: Result<Sockets, String>,
@@ -114,9 +128,11 @@ async fn start_and_run(
 ) -> Result<ExitCode, ExitCode> {
     let failed = |error: String| exit::because(exit::FAILED, error);
     let begun = Instant::now();
-    let (clock, progress) = (Arc::clone(&options.clock), options.start_progress.clone());
+    let steady = Arc::new(SteadyClock::start());
+    let options = Options { clock: Arc::<SteadyClock>::clone(&steady), ..options };
+    let progress = options.start_progress.clone();
     let (rules, key_retention) = (Arc::new(options.rules.clone()), options.key_retention);
-    let admin = Admin::new(metrics, Arc::clone(&clock), progress.clone(), Arc::clone(&access))
+    let admin = Admin::new(metrics, progress.clone(), Arc::clone(&access))
         .map_err(|error| failed(format!("starting the admin listener: {error}")))?;
     let (mut signals, mut reload) =
         signals().map_err(|error| failed(format!("listening for signals: {error}")))?;
@@ -139,8 +155,9 @@ async fn start_and_run(
         never = log_progress(&progress) => match never {},
     };
     let store = opened.insert(store);
+    let (clocks, clock_watch) = clock_watch::start(store.embedded(), steady, accept_clock_step);
     let (api, profiles, grpc) = sockets.map_err(failed)?;
-    let key_table = start_access(config, &access, store, &clock).await?;
+    let key_table = start_access(config, &access, store, &clocks).await?;
     let tls = tls.map(|(tls, files)| {
         let tls = Arc::new(tls);
         tokio::spawn(Arc::clone(&tls).watch_files(files));
@@ -148,13 +165,14 @@ async fn start_and_run(
     });
     let reloaded_tls = tls.clone();
     let keyring = config.keyring().map_err(failed)?;
-    seal_secrets(store, &clock, &keyring).await;
+    seal_secrets(store, &*clocks.store, &keyring).await;
     // A customer has to be read as it is now, and not as a replica has it.
     let customers = Customers::new(store.primary(), Arc::new(keyring));
-    let notifier = notifier(config, &customers, &clock).map_err(|error| exit::because(exit::USAGE, error))?;
-    let relay = start_relay(config, store, &clock, notifier).map_err(failed)?;
-    let checkout = start_checkout(config, store, &clock, &customers).map_err(failed)?;
-    let archiver = start_archiver(config, key_retention, store, &clock).map_err(failed)?;
+    let notifier =
+        notifier(config, &customers, &clocks).map_err(|error| exit::because(exit::USAGE, error))?;
+    let relay = start_relay(config, store, &clocks, notifier).map_err(failed)?;
+    let checkout = start_checkout(config, store, &clocks, &customers).map_err(failed)?;
+    let archiver = start_archiver(config, key_retention, store, &clocks).map_err(failed)?;
     let http = Http::start(
         config.workers(),
         Services {
@@ -164,7 +182,7 @@ async fn start_and_run(
             relay: Arc::clone(&relay),
             checkout: Arc::clone(&checkout),
             customers: customers.clone(),
-            clock,
+            clocks,
             access: Arc::clone(&access),
             rules,
             max_connection_age: config.max_connection_age.duration(),
@@ -181,7 +199,7 @@ async fn start_and_run(
     }
     let grpc = grpc.map(|(socket, address)| listen(socket, address)).transpose().map_err(failed)?;
     let listeners = Listeners::new(api, listening, grpc);
-    admin.start_ended(store.clone(), http.gauges());
+    admin.start_ended(store.clone(), clock_watch.clone(), http.gauges());
     metrics::gauge!("stockhold_start_seconds").set(begun.elapsed().as_secs_f64());
     log_start(config, store, &access);
     let issuer_keys = IssuerKeysTask::new(Arc::clone(&access), &config.access.issuers);
@@ -191,6 +209,7 @@ async fn start_and_run(
         never = key_table.run() => match never {},
         never = issuer_keys.run() => match never {},
         never = keep_connected(access) => match never {},
+        never = watch_clocks(clock_watch) => match never {},
         never = reload_files => match never {},
     };
     if let Some(task) = admin_task {
@@ -216,10 +235,10 @@ async fn start_access(
     config: &Config,
     access: &Arc<Access>,
     store: &Backend,
-    clock: &Arc<dyn Clock>,
+    clocks: &Clocks,
 ) -> Result<KeyTableTask, ExitCode> {
     let ids = IdSource::from_system().map_err(|error| exit::because(exit::FAILED, error))?;
-    let (access, clock) = (Arc::clone(access), Arc::clone(clock));
+    let (access, clock) = (Arc::clone(access), Arc::clone(&clocks.wall));
     let mut key_table = KeyTableTask::new(Arc::clone(&access), store.store(), clock, ids);
     let begun = Instant::now();
     // A busy machine or database may need more than one try.
@@ -250,7 +269,7 @@ async fn start_access(
 
 /// Encrypts the secrets of the service that are in the store in clear, if the configuration has a key. The server serves also without: what
 /// can't be read or written is named, and the rest goes on.
-async fn seal_secrets(store: &Backend, clock: &Arc<dyn Clock>, keyring: &Keyring) {
+async fn seal_secrets(store: &Backend, clock: &dyn Clock, keyring: &Keyring) {
     match reseal(&*store.primary(), clock, keyring).await {
         Ok(Resealed { written, unreadable }) => {
             if written > 0 {
@@ -270,13 +289,9 @@ async fn seal_secrets(store: &Backend, clock: &Arc<dyn Clock>, keyring: &Keyring
 }
 
 /// What buyers are notified with, if they are.
-fn notifier(
-    config: &Config,
-    customers: &Customers,
-    clock: &Arc<dyn Clock>,
-) -> Result<Option<Notifier>, String> {
+fn notifier(config: &Config, customers: &Customers, clocks: &Clocks) -> Result<Option<Notifier>, String> {
     let Some(options) = config.notifier_options()? else { return Ok(None) };
-    let notifier = Notifier::new(&options, customers.clone(), Arc::clone(clock));
+    let notifier = Notifier::new(&options, customers.clone(), Arc::clone(&clocks.wall));
     notifier.map(Some).map_err(|error| format!("notifications.{error}"))
 }
 
@@ -284,7 +299,7 @@ fn notifier(
 fn start_relay(
     config: &Config,
     store: &Backend,
-    clock: &Arc<dyn Clock>,
+    clocks: &Clocks,
     notifier: Option<Notifier>,
 ) -> Result<Arc<Relay>, String> {
     let mut ids = IdSource::from_system().map_err(|error| error.to_string())?;
@@ -301,7 +316,7 @@ fn start_relay(
         stock_masters: config.stock_master_options()?,
     };
     // Derived events have to show the newest state of an item.
-    let relay = Relay::start(store.primary(), Arc::clone(clock), options);
+    let relay = Relay::start(store.primary(), clocks.clone(), options);
     relay.map(Arc::new).map_err(|error| format!("starting the relay: {error}"))
 }
 
@@ -325,7 +340,7 @@ fn start_archiver(
     config: &Config,
     key_retention: Duration,
     store: &Backend,
-    clock: &Arc<dyn Clock>,
+    clocks: &Clocks,
 ) -> Result<Arc<Archiver>, String> {
     let store = match store {
         Backend::Embedded(store) => ArchivableStore::Embedded(Arc::clone(store)),
@@ -334,7 +349,7 @@ fn start_archiver(
             ArchivableStore::Sql(config.store.url().to_owned(), Box::new(options))
         }
     };
-    let archiver = Archiver::start(config, key_retention, store, Arc::clone(clock));
+    let archiver = Archiver::start(config, key_retention, store, Arc::clone(&clocks.store));
     archiver.map(Arc::new).map_err(|error| format!("starting the archiver: {error}"))
 }
 
@@ -342,12 +357,12 @@ fn start_archiver(
 fn start_checkout(
     config: &Config,
     store: &Backend,
-    clock: &Arc<dyn Clock>,
+    clocks: &Clocks,
     customers: &Customers,
 ) -> Result<Arc<CheckoutRunner>, String> {
     // A payment has to be read as it is now, and not as a replica has it.
     let options = config.checkout_options()?;
-    let runner = CheckoutRunner::start(store.primary(), Arc::clone(clock), customers.clone(), &options);
+    let runner = CheckoutRunner::start(store.primary(), clocks.clone(), customers.clone(), &options);
     runner.map(Arc::new).map_err(|error| format!("starting payments: {error}"))
 }
 

@@ -17,12 +17,24 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 use stockhold_domain::Instant;
 
 /// Oldest table of keys that is trusted, in seconds. With an older one nobody knows which keys were revoked.
-pub const MAX_KEY_TABLE_AGE_SECONDS: i64 = 5;
+pub const MAX_KEY_TABLE_AGE_SECONDS: u64 = 5;
 /// Longest credential that is read, in bytes.
 const MAX_CREDENTIAL_BYTES: usize = crate::jwt::MAX_TOKEN_BYTES;
+/// How old the time of a key's last use on this instance may be, in microseconds.
+const USE_LAG_MICROS: u64 = 1_000_000;
+
+/// When a credential is checked, by two clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckTime {
+    /// The wall clock, which may step: credentials end by it.
+    pub wall: Instant,
+    /// The time of a monotonic clock since its start: the table of keys ages by it.
+    pub steady: Duration,
+}
 
 /// A caller, and the rate limit of its credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,13 +85,14 @@ pub struct Authenticator {
 #[derive(Default)]
 struct KeyTable {
     keys: HashMap<KeyId, KeyEntry>,
-    refreshed_at: Option<Instant>,
+    /// On the monotonic clock of [`CheckTime`].
+    refreshed_at: Option<Duration>,
 }
 
 struct KeyEntry {
     record: KeyRecord,
-    /// The state of the record is at least as new as this.
-    known_at: Instant,
+    /// The state of the record is at least as new as this, on the monotonic clock of [`CheckTime`].
+    known_at: Duration,
     /// When it was last used on this instance, in microseconds since 1970; 0 if it was not.
     used_at: AtomicI64,
     caller: Arc<Caller>,
@@ -116,8 +129,8 @@ impl Authenticator {
         Arc::clone(&self.anonymous)
     }
 
-    /// Replaces the table of keys by all keys of the store, as they were at an instant.
-    pub fn refresh_keys(&self, records: Vec<KeyRecord>, at: Instant) {
+    /// Replaces the table of keys by all keys of the store, as they were at a time of the monotonic clock.
+    pub fn refresh_keys(&self, records: Vec<KeyRecord>, at: Duration) {
         let entries =
             records.into_iter().filter_map(|record| Some((record.key_id, KeyEntry::new(record, at)?)));
         let mut keys: HashMap<_, _> = entries.collect();
@@ -141,8 +154,8 @@ impl Authenticator {
         self.has_keys.store(true, Ordering::Relaxed);
     }
 
-    /// Adds or replaces one key, as it was at an instant.
-    pub fn add_key(&self, record: KeyRecord, at: Instant) {
+    /// Adds or replaces one key, as it was at a time of the monotonic clock.
+    pub fn add_key(&self, record: KeyRecord, at: Duration) {
         let key_id = record.key_id;
         if let Some(entry) = KeyEntry::new(record, at) {
             let mut table = self.keys.write().unwrap_or_else(PoisonError::into_inner);
@@ -176,10 +189,10 @@ impl Authenticator {
         &self,
         authorization: Option<&[u8]>,
         address: IpAddr,
-        now: Instant,
+        now: CheckTime,
     ) -> Result<Arc<Caller>, AuthenticationError> {
         match self.look_up(authorization, address, now) {
-            Err(AuthenticationError::UnverifiedToken) => self.verify(authorization, now),
+            Err(AuthenticationError::UnverifiedToken) => self.verify(authorization, now.wall),
             found => found,
         }
     }
@@ -189,7 +202,7 @@ impl Authenticator {
         &self,
         authorization: Option<&[u8]>,
         address: IpAddr,
-        now: Instant,
+        now: CheckTime,
     ) -> Result<Arc<Caller>, AuthenticationError> {
         let Some(authorization) = authorization else {
             if !self.is_required() {
@@ -207,7 +220,7 @@ impl Authenticator {
         }
         // No root key has this form. So its digest is not taken of a token, which is long.
         if credential.split('.').count() == 3 {
-            return self.by_seen_token(credential, now);
+            return self.by_seen_token(credential, now.wall);
         }
         if self.root_key.as_ref().is_some_and(|root| root.matches(credential)) {
             return Ok(Arc::clone(&self.root));
@@ -222,14 +235,14 @@ impl Authenticator {
         &self,
         text: &str,
         address: IpAddr,
-        now: Instant,
+        now: CheckTime,
     ) -> Result<Arc<Caller>, AuthenticationError> {
         let key = ApiKey::parse(text)
             .map_err(|error| refused(CredentialFault::Malformed, &format!("The credential {error}.")))?;
         let key_id = KeyId::of(key.digest());
         let table = self.read_keys();
-        let age = table.refreshed_at.map(|at| now.micros().saturating_sub(at.micros()));
-        if age.is_none_or(|age| age > MAX_KEY_TABLE_AGE_SECONDS * 1_000_000) {
+        let age = table.refreshed_at.map(|at| now.steady.saturating_sub(at));
+        if age.is_none_or(|age| age > Duration::from_secs(MAX_KEY_TABLE_AGE_SECONDS)) {
             return Err(AuthenticationError::Unavailable(
                 "the API keys could not be read in time".to_owned(),
             ));
@@ -239,7 +252,7 @@ impl Authenticator {
             Some((CredentialFault::Unknown, UNKNOWN_KEY.to_owned()))
         } else if entry.record.revoked_at.is_some() {
             Some((CredentialFault::Revoked, "The API key was revoked.".to_owned()))
-        } else if entry.record.has_ended(now) {
+        } else if entry.record.has_ended(now.wall) {
             Some((CredentialFault::Expired, "The API key has expired.".to_owned()))
         } else if !entry.record.allows_address(address) {
             Some((CredentialFault::Network, format!("The API key may not be used from {address}.")))
@@ -250,8 +263,9 @@ impl Authenticator {
             return Err(AuthenticationError::Refused { fault, why, subject: Some(key_id.to_string()) });
         }
         // Written once a second at most, so that processors do not fight over it.
-        if now.micros() - entry.used_at.load(Ordering::Relaxed) > 1_000_000 {
-            entry.used_at.store(now.micros(), Ordering::Relaxed);
+        let wall = now.wall.micros();
+        if wall.abs_diff(entry.used_at.load(Ordering::Relaxed)) > USE_LAG_MICROS {
+            entry.used_at.store(wall, Ordering::Relaxed);
         }
         Ok(Arc::clone(&entry.caller))
     }
@@ -312,7 +326,7 @@ pub(crate) const UNKNOWN_KEY: &str = "There is no such API key.";
 
 impl KeyEntry {
     /// `None` when the record's principal or limit can't be used, which the creation of keys prevents.
-    fn new(record: KeyRecord, known_at: Instant) -> Option<Self> {
+    fn new(record: KeyRecord, known_at: Duration) -> Option<Self> {
         let caller = Caller { principal: record.to_principal()?, rate_limit: record.limit().ok()? };
         Some(Self { record, known_at, used_at: AtomicI64::new(0), caller: Arc::new(caller) })
     }

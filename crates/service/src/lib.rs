@@ -27,7 +27,9 @@ mod listener_principal;
 mod rate_limit;
 
 pub use api_key::{ApiKey, ApiKeyError, KeyDigest, NewApiKey};
-pub use authenticator::{AuthenticationError, Authenticator, Caller, MAX_KEY_TABLE_AGE_SECONDS, unknown_key};
+pub use authenticator::{
+    AuthenticationError, Authenticator, Caller, CheckTime, MAX_KEY_TABLE_AGE_SECONDS, unknown_key,
+};
 pub use client_address::{ForwardedHeader, NetworkError, TrustedProxies, network, rate_key};
 pub use hold_token::{HoldTokenClaims, HoldTokenError, HoldTokenKey};
 pub use jwt::{

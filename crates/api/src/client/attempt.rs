@@ -17,7 +17,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::clock::{Clock, WallClock};
 
 /// Pause before the second try; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -113,7 +113,7 @@ impl Raw {
 
     /// The pause that the server asks for.
     fn retry_after(&self) -> Option<Duration> {
-        let asked = retry_after(&self.headers, || SteadyClock::start().now())?;
+        let asked = retry_after(&self.headers, || WallClock.now())?;
         Some(asked.min(LONGEST_RETRY_AFTER))
     }
 }

@@ -78,7 +78,8 @@ impl PaymentProvider for TestProvider {
         method: &'a ProviderMethod,
     ) -> ProviderFuture<'a, ProviderPayment> {
         Box::pin(async move {
-            let PaymentRequest { reservation_id, payment_id, charge, attempt, key, method: _ } = *request;
+            let PaymentRequest { reservation_id, payment_id, charge, attempt, key, method: _, sent_after: _ } =
+                *request;
             let body = json!({
                 "reservation_id": reservation_id.to_string(),
                 "payment_id": payment_id,

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::clock::{Clock, WallClock};
 use tokio::net::TcpListener;
 
 /// Longest body of a request.
@@ -48,7 +48,6 @@ struct Shared {
     unanswered: Mutex<HashSet<String>>,
     webhook: Option<String>,
     delay: Duration,
-    clock: SteadyClock,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
@@ -61,7 +60,6 @@ pub async fn serve(listener: TcpListener, options: TestProviderServer<'_>) -> io
         unanswered: Mutex::default(),
         webhook: options.webhook,
         delay: options.delay,
-        clock: SteadyClock::start(),
         client: Client::builder(TokioExecutor::new()).build(HttpConnector::new()),
     });
     loop {
@@ -215,7 +213,7 @@ impl Shared {
 
     async fn send_webhook(&self, url: &str, body: String) {
         for _ in 0..WEBHOOK_TRIES {
-            let seconds = self.clock.now().millis() / 1_000;
+            let seconds = WallClock.now().millis() / 1_000;
             let request = Request::post(url)
                 .header("content-type", "application/json")
                 .header("stripe-signature", signature::sign(WEBHOOK_SECRET, body.as_bytes(), seconds))

@@ -3,10 +3,11 @@
 use super::{Finding, look, mib, ok, wrong};
 use crate::plural::counted;
 use std::path::Path;
+use std::time::Duration;
 use stockhold_config::StoreAddress;
 use stockhold_domain::Instant;
 use stockhold_embedded::{Inspection, LogStatus, OpenError};
-use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::clock::{Clock, WallClock, in_words};
 
 /// Earliest time that a correct clock can show: 2026-01-01, in microseconds since 1970.
 const EARLIEST: i64 = 1_767_225_600_000_000;
@@ -14,11 +15,9 @@ const EARLIEST: i64 = 1_767_225_600_000_000;
 const BEHIND: i64 = 1_000_000;
 /// Bytes in the write-ahead log from which on checkpoints are too slow.
 const UNCOPIED: u64 = 256 << 20;
-/// Microseconds of a second.
-const MICROS: i64 = 1_000_000;
 
 pub(super) fn check(dir: &Path) -> Vec<Finding> {
-    let now = SteadyClock::start().now();
+    let now = WallClock.now();
     if !dir.is_dir() {
         return vec![clock(now, None), ok("data", "it does not exist yet; the first start makes it")];
     }
@@ -76,7 +75,7 @@ pub(super) fn elsewhere(store: &StoreAddress) -> Vec<Finding> {
         format!("{store} is not checked: doctor checks data directories only, and the store is a database");
     let advice = "`stockhold verify` recounts it, and /readyz of a server says whether it can be reached; --store embedded checks \
                   the data directory";
-    vec![clock(SteadyClock::start().now(), None), look("store", says, advice)]
+    vec![clock(WallClock.now(), None), look("store", says, advice)]
 }
 
 fn of_log(facts: &LogStatus) -> Vec<Finding> {
@@ -119,15 +118,17 @@ fn clock(now: Instant, newest: Option<Instant>) -> Finding {
     }
     match newest {
         Some(newest) if newest.micros() > now.micros().saturating_add(BEHIND) => {
-            let seconds = (newest.micros() - now.micros()) / MICROS;
+            let behind = Duration::from_micros(newest.micros().abs_diff(now.micros()));
             let says = format!(
-                "it shows {shown}, and the newest commit was made at {}: no hold expires for {seconds} s",
-                stockhold_api::encode::time(newest)
+                "it shows {shown}, and the newest commit was made at {}: in a server that starts now, time stands still for {}",
+                stockhold_api::encode::time(newest),
+                in_words(behind)
             );
             look(
                 "clock",
                 says,
-                "one of the two times is wrong: compare the clock with another machine's (timedatectl)",
+                "one of the two times is wrong: compare the clock with another machine's (timedatectl); if the newest commit is, \
+                 `serve --accept-clock-step` lets time run on from there (docs/operating.md, Clocks)",
             )
         }
         _ => ok("clock", shown),
@@ -145,8 +146,8 @@ mod tests {
         assert_eq!(clock(at(0), None).grade, Severity::Wrong);
         assert_eq!(clock(at(EARLIEST), None).grade, Severity::Ok);
         assert_eq!(clock(at(EARLIEST), Some(at(EARLIEST + BEHIND))).grade, Severity::Ok);
-        let behind = clock(at(EARLIEST), Some(at(EARLIEST + 90 * MICROS)));
+        let behind = clock(at(EARLIEST), Some(at(EARLIEST + 90 * BEHIND)));
         assert_eq!(behind.grade, Severity::Look);
-        assert!(behind.says.contains("90 s"), "{}", behind.says);
+        assert!(behind.says.contains("stands still for 1 min 30 s"), "{}", behind.says);
     }
 }

@@ -12,6 +12,8 @@ use stockhold_config::Config;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What a server says that is ready, and has nothing to add.
+const READY: &str = "ready";
 /// Beginning of the API's index page.
 const OURS: &str = "Stockhold";
 
@@ -105,7 +107,10 @@ async fn running(config: &Config) -> Vec<Finding> {
     let address = config.admin_listen;
     let mut findings = Vec::new();
     match get(&format!("http://{address}"), "/readyz").await {
-        Ok((200, _)) => findings.push(ok("ready", format!("the server on {address} is ready"))),
+        Ok((200, text)) if text == READY => {
+            findings.push(ok("ready", format!("the server on {address} is ready")));
+        }
+        Ok((200, text)) => findings.push(look("ready", text, "docs/operating.md says what it means")),
         Ok((503, why)) => {
             let advice = "its log says more; a restart recovers a store that failed";
             findings.push(wrong("ready", why, advice));

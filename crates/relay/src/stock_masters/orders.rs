@@ -34,7 +34,10 @@ struct Sales {
 impl Service<'_> {
     /// Compares orders with sales and reservations. With `dry_run`, nothing is released.
     pub(super) async fn compare_orders(&mut self, dry_run: bool) -> Result<(), ServiceEnd> {
-        let now = self.worker.records.clock.now().micros();
+        let clocks = &self.worker.records.clocks;
+        let (store, wall) = (clocks.store.now().micros(), clocks.wall.now().micros());
+        // Orders have the time of others, and events that of the store. What is young by one of them is young.
+        let now = store.min(wall);
         let age = i64::try_from(self.worker.options.orphan_after.as_micros()).unwrap_or(i64::MAX);
         // What is younger may still be on its way.
         let horizon = Instant::from_micros(now.saturating_sub(age));
@@ -44,7 +47,9 @@ impl Service<'_> {
         let oldest =
             sales.all.iter().map(|(.., at)| *at).chain(orphans.iter().map(|hold| hold.terms.created_at));
         let first = oldest.chain([judged, horizon]).min().unwrap_or(horizon);
-        let since = first.micros().saturating_sub(CLOCK_SKEW).max(now.saturating_sub(LONGEST_LOOK_BACK));
+        // The events may have been made by a store that was ahead of the orders.
+        let skew = CLOCK_SKEW.saturating_add(store.saturating_sub(wall).max(0));
+        let since = first.micros().saturating_sub(skew).max(now.saturating_sub(LONGEST_LOOK_BACK));
         let orders = match self.read_orders(Instant::from_micros(since)).await? {
             Ok(orders) => orders,
             Err(SourceError::NotOffered) => {
@@ -286,7 +291,7 @@ impl Service<'_> {
         request: Option<&ReconciliationRequest>,
     ) -> Result<(), ServiceEnd> {
         let mut report = std::mem::take(&mut self.state.report);
-        report.at = self.worker.records.clock.now().micros();
+        report.at = self.worker.records.clocks.wall.now().micros();
         if let Some(refused) = self.lease.record.batch.as_ref().and_then(|batch| batch.refused.clone()) {
             report.add(Finding { message: Some(refused), ..Finding::new(FindingKind::DecrementRefused) });
         }

@@ -146,7 +146,7 @@ impl Worker {
             Ok(StockMasterRecord {
                 position,
                 compared: position,
-                orders_compared_at: self.records.clock.now().micros(),
+                orders_compared_at: self.records.clocks.store.now().micros(),
                 ..StockMasterRecord::default()
             })
         };
@@ -359,7 +359,7 @@ impl Service<'_> {
 
     /// Counts a call that failed. It is tried again after a pause.
     pub(super) fn failure(&self, what: &str, action: Option<&str>, pause: Duration) -> DeliveryFailure {
-        let now = self.worker.records.clock.now().micros();
+        let now = self.worker.records.clocks.wall.now().micros();
         let stock_master = &self.worker.options.name;
         tracing::warn!(stock_master, error = what, action, "a call to the stock master failed");
         metrics::counter!("stockhold_stock_master_failures_total", "stock_master" => stock_master.clone())

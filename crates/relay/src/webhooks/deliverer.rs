@@ -167,7 +167,7 @@ impl Deliverer {
             replay_scanned: lease.record.replay.map_or(0, |replay| replay.position),
             replay_on_way: BTreeSet::new(),
             on_way: JoinSet::new(),
-            serving_since: self.records.clock.now().micros(),
+            serving_since: self.records.clocks.wall.now().micros(),
             has_changed: false,
             checked_at: now,
             next_allowed: now,
@@ -199,7 +199,7 @@ impl Deliverer {
             Some(endpoint) => work.endpoint = endpoint,
         }
         self.send_more(lease, work).await?;
-        let pause = work.pause(&lease.record, self.records.clock.now());
+        let pause = work.pause(&lease.record, self.records.clocks.wall.now());
         let has_room = work.on_way.len() < AT_ONCE && !is_full(&lease.record);
         let waits_for_events = has_room && work.waiting.is_empty();
         tokio::select! {
@@ -230,7 +230,7 @@ impl Deliverer {
         work: &mut Work,
     ) -> Result<(), WorkEnd> {
         while work.on_way.len() < AT_ONCE && tokio::time::Instant::now() >= work.next_allowed {
-            let now = self.records.clock.now();
+            let now = self.records.clocks.wall.now();
             if let Some((event_id, position)) = work.due(&lease.record, now) {
                 self.send_retry(lease, work, event_id, position).await?;
                 continue;
@@ -351,7 +351,7 @@ impl Deliverer {
         let mut body = Vec::with_capacity(1_024);
         encode::cloud_event(&mut body, row, &self.source);
         let (client, endpoint, position) = (self.client.clone(), Arc::clone(&work.endpoint), row.position);
-        let (event_id, now) = (row.event.id.to_string(), self.records.clock.now());
+        let (event_id, now) = (row.event.id.to_string(), self.records.clocks.wall.now());
         let id = self.id.clone();
         work.on_way.spawn_local(async move {
             let result = attempt(&client, (&id, &endpoint.record), &event_id, Bytes::from(body), now).await;
@@ -367,7 +367,7 @@ impl Deliverer {
         work: &mut Work,
         attempted: Attempted,
     ) -> Result<(), WorkEnd> {
-        let now = self.records.clock.now();
+        let now = self.records.clocks.wall.now();
         match attempted.purpose {
             Purpose::New => {
                 work.new_on_way.remove(&attempted.position);
@@ -413,7 +413,7 @@ impl Deliverer {
         }
         record.status = WebhookStatus::Disabled;
         record.disabled_reason = Some(reason.to_owned());
-        record.updated_at = self.records.clock.now().micros();
+        record.updated_at = self.records.clocks.wall.now().micros();
         let change = RecordChange::EndpointDisabled;
         if self.records.write(&self.id, Some(&record), version, change).await?.is_none() {
             // The settings have changed meanwhile. The next failure looks again.
@@ -442,7 +442,7 @@ impl Deliverer {
         let has_passed = reached.saturating_sub(lease.record.position) >= PASSED_EVENTS;
         let state = if work.has_changed || has_passed || is_due {
             lease.record.position = reached.max(lease.record.position);
-            lease.record.forget_old(self.records.clock.now());
+            lease.record.forget_old(self.records.clocks.wall.now());
             work.has_changed = false;
             lease.write().await?
         } else {
@@ -486,8 +486,8 @@ impl Work {
     /// A delivery of the exceptions that is due.
     fn due(&self, progress: &WebhookProgress, now: Instant) -> Option<(String, u64)> {
         let is_free = |one: &&FailedDelivery| !self.retries_on_way.contains(&one.event_id);
-        let due = progress.pending.iter().filter(is_free).min_by_key(|one| due_at(progress, one))?;
-        (due_at(progress, due) <= now.micros()).then(|| (due.event_id.clone(), due.position))
+        let due = progress.pending.iter().filter(is_free).min_by_key(|one| due_at(progress, one, now))?;
+        (due_at(progress, due, now) <= now.micros()).then(|| (due.event_id.clone(), due.position))
     }
 
     /// The time until there is something to send or to write, if nothing else happens.
@@ -496,7 +496,7 @@ impl Work {
             return RECORD_INTERVAL;
         }
         let is_free = |one: &&FailedDelivery| !self.retries_on_way.contains(&one.event_id);
-        let next = progress.pending.iter().filter(is_free).map(|one| due_at(progress, one)).min();
+        let next = progress.pending.iter().filter(is_free).map(|one| due_at(progress, one, now)).min();
         let due = next.map(|next| Duration::from_micros(u64::try_from(next - now.micros()).unwrap_or(0)));
         let is_reading = progress.replay.is_some_and(|replay| self.replay_scanned < replay.through);
         let has_more = is_reading || !self.waiting.is_empty() || !self.replay_waiting.is_empty();
@@ -511,7 +511,11 @@ impl Work {
 }
 
 /// When a delivery of the exceptions is due. While no new event is sent, the oldest is tried again soon: only a success goes on.
-fn due_at(progress: &WebhookProgress, delivery: &FailedDelivery) -> i64 {
+fn due_at(progress: &WebhookProgress, delivery: &FailedDelivery, now: Instant) -> i64 {
+    if delivery.at > now.micros() {
+        // The clock was set back after the last attempt. The next one plans anew.
+        return now.micros();
+    }
     let scheduled = delivery.next_at.unwrap_or(i64::MAX);
     let is_probe = is_full(progress)
         && progress.pending.iter().min_by_key(|one| one.position).is_some_and(|oldest| oldest == delivery);
@@ -565,4 +569,26 @@ fn note_result(
         progress.give_up(failed);
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_does_not_wait_for_a_clock_that_was_set_back() {
+        let (now, hour) = (Instant::from_micros(1_800_000_000_000_000), 3_600_000_000);
+        let failed = |at: i64| FailedDelivery {
+            event_id: String::new(),
+            position: 1,
+            attempts: 1,
+            at: now.micros() + at,
+            next_at: Some(now.micros() + at + hour),
+            status: None,
+            error: None,
+        };
+        let due = |at| due_at(&WebhookProgress::default(), &failed(at), now) - now.micros();
+        assert_eq!(due(-hour / 2), hour / 2);
+        assert_eq!(due(2 * hour), 0, "its last attempt is in the future");
+    }
 }

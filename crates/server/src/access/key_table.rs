@@ -25,8 +25,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 const WRITES_AT_ONCE: usize = 16;
 /// Keys that are read at a time.
 const PAGE: usize = 256;
-/// How far the stored time of the last use may be behind, in microseconds.
-const LAST_USED_LAG_MICROS: i64 = 3_600_000_000;
+/// How far the stored time of the last use may be from it, in microseconds.
+const LAST_USED_LAG_MICROS: u64 = 3_600_000_000;
 
 /// The task's view of the server.
 pub(crate) struct KeyTableTask {
@@ -50,8 +50,8 @@ impl KeyTableTask {
 
     /// Reads the keys once.
     pub(crate) async fn refresh(&mut self) -> Result<(), Failure> {
-        // The instant before the read: what was revoked later may be missing.
-        let at = self.clock.now();
+        // The time before the read: what was revoked later may be missing.
+        let (at, wall) = (self.access.now(), self.clock.now());
         let reading = read_all(&*self.store);
         let records = tokio::time::timeout(READ_TIMEOUT, reading)
             .await
@@ -61,7 +61,7 @@ impl KeyTableTask {
         for record in &records {
             let Some(value) = &record.value else { continue };
             match KeyRecord::from_bytes(value.as_bytes()) {
-                Ok(key) if !key.is_listed(at) => long_ended.push(record),
+                Ok(key) if !key.is_listed(wall) => long_ended.push(record),
                 Ok(key) => {
                     if let Some(used) = self.unwritten_use(&key) {
                         let mut used_key = key.clone();
@@ -176,7 +176,7 @@ fn mark() -> Result<RecordKey, Failure> {
 
 /// Whether the stored time of the last use is to be written again.
 fn is_behind(written: Option<Instant>, used: Instant) -> bool {
-    written.is_none_or(|written| used.micros().saturating_sub(written.micros()) >= LAST_USED_LAG_MICROS)
+    written.is_none_or(|written| used.micros().abs_diff(written.micros()) >= LAST_USED_LAG_MICROS)
 }
 
 /// All API keys of the store.
@@ -204,7 +204,7 @@ mod tests {
     use std::collections::BTreeMap;
     use stockhold_embedded::{EmbeddedStore, Options};
     use stockhold_service::{Authenticator, NewKeySpec, RateLimit, TrustedProxies, create_key, revoke_key};
-    use stockhold_store::clock::SteadyClock;
+    use stockhold_store::clock::WallClock;
 
     fn task(store: &Arc<EmbeddedStore>) -> KeyTableTask {
         let limits = RateLimits { principal: None, address: RateLimit::new(1, 1).unwrap() };
@@ -217,7 +217,7 @@ mod tests {
             None,
         );
         let ids = IdSource::from_system().unwrap();
-        KeyTableTask::new(Arc::new(access), store.clone(), Arc::new(SteadyClock::start()), ids)
+        KeyTableTask::new(Arc::new(access), store.clone(), Arc::new(WallClock), ids)
     }
 
     /// An instance that starts later.
@@ -232,7 +232,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(EmbeddedStore::open(dir.path(), Options::default()).unwrap());
         assert!(is_open_after_a_start(&store).await, "there never was a key");
-        let long_ago = Instant::from_micros(SteadyClock::start().now().micros() - 31 * 86_400 * 1_000_000);
+        let long_ago = Instant::from_micros(WallClock.now().micros() - 31 * 86_400 * 1_000_000);
         let spec = NewKeySpec {
             name: "A key".to_owned(),
             principal: "shop".to_owned(),
@@ -267,5 +267,6 @@ mod tests {
             assert!(!is_behind(Some(at(0)), at(later)), "{later} µs later");
         }
         assert!(is_behind(Some(at(0)), at(3_600_000_000)));
+        assert!(is_behind(Some(at(3_600_000_000)), at(0)), "written by a clock that was ahead");
     }
 }

@@ -20,10 +20,10 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant as Monotonic};
 use stockhold_api::profiles::Profile;
-use stockhold_domain::Label;
+use stockhold_domain::{Instant, Label};
 use stockhold_service::{
-    Authenticator, Caller, ListenerPrincipal, PrincipalKind, RateLimit, RateLimiter, RateStatus,
-    TrustedProxies, rate_key,
+    Authenticator, Caller, CheckTime, KeyRecord, ListenerPrincipal, PrincipalKind, RateLimit, RateLimiter,
+    RateStatus, TrustedProxies, rate_key,
 };
 
 /// How many lines a second the log gets about one refused credential.
@@ -202,6 +202,17 @@ impl Access {
         may(subject, LOG_LINES_PER_SECOND) && may("", ALL_LOG_LINES_PER_SECOND)
     }
 
+    /// When a credential is checked, with the wall time of the request.
+    pub(crate) fn check_time(&self, wall: Instant) -> CheckTime {
+        CheckTime { wall, steady: self.now() }
+    }
+
+    /// Adds or replaces an API key, as it is now.
+    pub(crate) fn add_key(&self, record: KeyRecord) {
+        self.authenticator.add_key(record, self.now());
+    }
+
+    /// The time since the start, by a clock that never steps.
     fn now(&self) -> Duration {
         self.begun.elapsed()
     }

@@ -6,12 +6,14 @@ use super::admission::connections::Connections;
 use super::metrics::WorkerGauges;
 use super::page_headers::{HTML, page_headers};
 use super::process_metrics;
+use super::worker::http_date;
 use crate::access::Access;
 use crate::backend::Backend;
+use crate::clock_watch::ClockWatch;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, DATE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -24,7 +26,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use stockhold_api::problem::{self, ADMIN_PATHS, Problem, Reason, page_html};
 use stockhold_domain::{EventId, RequestId};
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::{Clock, WallClock};
 use stockhold_store::ids::IdSource;
 use stockhold_store::{StartProgress, StartStatus};
 use tokio::net::TcpListener;
@@ -42,7 +44,6 @@ const UPKEEP: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Admin {
     metrics: PrometheusHandle,
-    clock: Arc<dyn Clock>,
     ids: Arc<Mutex<IdSource>>,
     progress: StartProgress,
     access: Arc<Access>,
@@ -53,24 +54,25 @@ pub(crate) struct Admin {
 /// What there is once the start has ended.
 struct StartedServer {
     store: Backend,
+    /// Of the embedded store.
+    clocks: Option<Arc<ClockWatch>>,
     gauges: WorkerGauges,
 }
 
 impl Admin {
     pub(crate) fn new(
         metrics: PrometheusHandle,
-        clock: Arc<dyn Clock>,
         progress: StartProgress,
         access: Arc<Access>,
     ) -> io::Result<Self> {
         let ids = IdSource::from_system().map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(Self { metrics, clock, ids: Arc::new(Mutex::new(ids)), progress, access, started: Arc::default() })
+        Ok(Self { metrics, ids: Arc::new(Mutex::new(ids)), progress, access, started: Arc::default() })
     }
 
     /// The store is open and the workers take requests.
-    pub(crate) fn start_ended(&self, store: Backend, gauges: WorkerGauges) {
+    pub(crate) fn start_ended(&self, store: Backend, clocks: Option<Arc<ClockWatch>>, gauges: WorkerGauges) {
         // A start ends once.
-        let _ = self.started.set(StartedServer { store, gauges });
+        let _ = self.started.set(StartedServer { store, clocks, gauges });
     }
 
     /// Serves until dropped.
@@ -100,7 +102,10 @@ impl Admin {
                 let service = service_fn(|request| {
                     // It is never in use for long, also if its client does not read.
                     served.rest(Instant::now());
-                    let response = admin.answer(&request);
+                    let mut response = admin.answer(&request);
+                    if let Ok(date) = HeaderValue::try_from(http_date(WallClock.now())) {
+                        response.headers_mut().insert(DATE, date);
+                    }
                     async move { Ok::<_, Infallible>(response) }
                 });
                 let connection = http1::Builder::new()
@@ -146,7 +151,7 @@ impl Admin {
 
     fn problem(&self, problem: &Problem) -> Response<Full<Bytes>> {
         let random = self.ids.lock().unwrap_or_else(PoisonError::into_inner).random();
-        let request_id = RequestId::Made(EventId::new(self.clock.now(), random).as_u128());
+        let request_id = RequestId::Made(EventId::new(WallClock.now(), random).as_u128());
         let mut json = Vec::new();
         problem.write(&mut json, &request_id);
         let status = StatusCode::from_u16(problem.reason().status()).unwrap_or(StatusCode::BAD_REQUEST);
@@ -160,7 +165,7 @@ impl Admin {
     fn readiness(&self) -> Response<Full<Bytes>> {
         let not_ready =
             |why: &str| body(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n"));
-        let Some(StartedServer { store, gauges }) = self.started.get() else {
+        let Some(StartedServer { store, clocks, gauges }) = self.started.get() else {
             return not_ready("the server is starting; /startupz says how far it is");
         };
         if gauges.draining() {
@@ -169,10 +174,14 @@ impl Admin {
         if let Some(why) = store.fatal_error() {
             return not_ready(&why);
         }
-        match store.store().degraded_reason() {
-            None => body(StatusCode::OK, TEXT, "ready\n"),
-            Some(what) => body(StatusCode::OK, TEXT, format!("ready, but {what}\n")),
-        }
+        let clocks = clocks.as_ref().and_then(|clocks| clocks.text());
+        let texts: Vec<_> = store.store().degraded_reason().into_iter().chain(clocks).collect();
+        let text = if texts.is_empty() {
+            "ready\n".to_owned()
+        } else {
+            format!("ready, but {}\n", texts.join("; "))
+        };
+        body(StatusCode::OK, TEXT, text)
     }
 
     fn startup(&self) -> Response<Full<Bytes>> {
@@ -188,8 +197,11 @@ impl Admin {
     }
 
     fn scrape(&self) -> String {
-        if let Some(StartedServer { store, gauges }) = self.started.get() {
+        if let Some(StartedServer { store, clocks, gauges }) = self.started.get() {
             store.gauge();
+            if let Some(clocks) = clocks {
+                clocks.gauge();
+            }
             gauges.set();
         }
         process_metrics::set();

@@ -57,8 +57,8 @@ impl Worker {
                 return Err(self.refused(head, CredentialFault::Malformed, why, None).await);
             }
         };
-        let client = client_address(head);
-        let mut found = self.access.authenticator.look_up(authorization, client, head.now);
+        let (client, now) = (client_address(head), self.access.check_time(head.now));
+        let mut found = self.access.authenticator.look_up(authorization, client, now);
         if found == Err(AuthenticationError::UnverifiedToken) {
             // Without this, anybody could have signatures checked for every guess.
             if self.access.is_exhausted(client).await
@@ -76,8 +76,8 @@ impl Worker {
             }
             found = match self.read_key(id).await? {
                 Some(record) => {
-                    self.access.authenticator.add_key(record, head.now);
-                    self.access.authenticator.authenticate(authorization, client, head.now)
+                    self.access.authenticator.add_key(record, now.steady);
+                    self.access.authenticator.authenticate(authorization, client, now)
                 }
                 None => Err(unknown_key(id)),
             };
@@ -89,7 +89,7 @@ impl Worker {
                 let why = "The hold token is not valid.";
                 return Err(self.refused(head, CredentialFault::Malformed, why, None).await);
             }
-            found = self.access.authenticator.authenticate(authorization, client, head.now);
+            found = self.access.authenticator.authenticate(authorization, client, now);
         }
         match found {
             Ok(caller) => Ok(caller),

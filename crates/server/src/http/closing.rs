@@ -25,7 +25,7 @@ pub(super) async fn reject_connection(worker: &Rc<Worker>, stream: TcpStream, pe
 
 /// The answer to a request that could not be read.
 pub(super) fn last_answer(worker: &Worker, peer: Peer, problem: &Problem) -> Vec<u8> {
-    let now = worker.clock.now();
+    let now = worker.clocks.wall.now();
     let request_id = worker.fresh_name(now);
     let reply = reply::error(peer.listener, problem, &request_id, None);
     worker.metrics.record(None, reply.status, std::time::Duration::ZERO);

@@ -182,7 +182,7 @@ impl Worker {
         command: Command,
         key: Option<IdempotencyKey>,
     ) -> Envelope {
-        let fresh = self.ids.borrow_mut().generate(context.head.now, first_bucket(&command));
+        let fresh = self.ids.borrow_mut().generate(self.clocks.store.now(), first_bucket(&command));
         Envelope { fresh, command, key, origin, access: context.caller.principal.access() }
     }
 }

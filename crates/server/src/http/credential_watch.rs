@@ -25,10 +25,13 @@ impl CredentialWatch {
     /// Waits until the credential is refused, for example because its key was revoked, or can't be checked any more. A check holds
     /// until the next one, so it is made for the instant of that one. Otherwise a stream could outlive the table of keys.
     pub(super) async fn ended(&self, worker: &Worker) {
-        let interval = i64::try_from(CREDENTIAL_CHECK_INTERVAL.as_micros()).unwrap_or(i64::MAX);
+        let interval = CREDENTIAL_CHECK_INTERVAL;
+        let micros = i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
         loop {
-            tokio::time::sleep(CREDENTIAL_CHECK_INTERVAL).await;
-            let next = Instant::from_micros(worker.clock.now().micros() + interval);
+            tokio::time::sleep(interval).await;
+            let mut next = worker.access.check_time(worker.clocks.wall.now());
+            next.wall = Instant::from_micros(next.wall.micros() + micros);
+            next.steady += interval;
             let checked =
                 worker.access.authenticator.authenticate(self.authorization.as_deref(), self.client, next);
             if checked.is_err() {

@@ -96,7 +96,7 @@ impl Worker {
         let mut rewrapped = rewrapped.map_err(|error| refusal(error, None))?;
         if is_first {
             let keyring = self.customers.keyring();
-            let resealed = reseal(&*self.store, &self.clock, keyring).await;
+            let resealed = reseal(&*self.store, &*self.clocks.store, keyring).await;
             let resealed = resealed.map_err(|failure| RequestError::from_store(&failure))?;
             if let Some((name, error)) = resealed.unreadable.first() {
                 tracing::error!(name, %error, "a secret of the service can't be read");

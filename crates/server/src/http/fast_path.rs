@@ -119,7 +119,7 @@ pub(super) async fn serve_connection(
         let Some(body) = read.get(plain.head..whole.min(read.len())) else {
             return FastPathEnd::HandOver(stream, read);
         };
-        let head = plain.request_head(&read, peer, &worker.access.proxies, worker.clock.now());
+        let head = plain.request_head(&read, peer, &worker.access.proxies, worker.clocks.wall.now());
         let request_id = worker.name(&head);
         let found = Route::find_on(head.listener, head.method, head.path);
         let (reply, is_read) = if is_long {

@@ -62,6 +62,7 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
             state.streams.set(state.streams.get() || reply.stream.is_some());
             state.budget.replace(reply.budget.take());
             let mut response = head(&mut reply, &request_id).map(|()| ReplyBody::of(reply, &state));
+            worker.put_date(response.headers_mut());
             if last {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -131,7 +132,7 @@ pub(super) async fn answer(worker: &Rc<Worker>, peer: Peer, request: Request<Inc
         query: parts.uri.query(),
         needs_host: matches!(parts.version, Version::HTTP_11 | Version::HTTP_2),
         is_multiplexed: parts.version == Version::HTTP_2,
-        now: worker.clock.now(),
+        now: worker.clocks.wall.now(),
         client: Some(client_address(worker, peer.address, &parts.headers)),
         listener: peer.listener,
         ..RequestHead::default()

@@ -56,7 +56,11 @@ pub(super) async fn serve_connection<S: Transport + 'static>(
     let (ending, ends) = watch::channel(false);
     let service = service_fn(|request| {
         let (worker, unsent, ends) = (Rc::clone(&worker), state.unsent.clone(), ends.clone());
-        Box::pin(async move { Ok::<_, Infallible>(respond(&worker, &unsent, peer, ends, request).await) })
+        Box::pin(async move {
+            let mut response = respond(&worker, &unsent, peer, ends, request).await;
+            worker.put_date(response.headers_mut());
+            Ok::<_, Infallible>(response)
+        })
     });
     let executor = StreamExecutor { state: Rc::clone(&state), stop: ends.clone() };
     let connection = http2::Builder::new(executor)

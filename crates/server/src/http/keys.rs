@@ -62,13 +62,13 @@ impl Worker {
         let spec = request.spec();
         let key = idempotency_key(context, request.idempotency_key.map(Cow::Owned))?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
-        let made = create_key(&context.caller.principal, &spec, self.clock.now());
+        let made = create_key(&context.caller.principal, &spec, self.clocks.wall.now());
         let (record, text) = made.map_err(|error| refusal(error, None))?;
         let used = used(context, RouteId::CreateKey.spec().operation, key_use);
         let command = put(&record, ABSENT, RecordChange::KeyCreated)?;
         match self.run(context, command, used).await? {
             Outcome::Done(_) => {
-                self.access.authenticator.add_key(record.clone(), self.clock.now());
+                self.access.add_key(record.clone());
                 Ok(created(&record, Some(&text)))
             }
             Outcome::Replayed(reply) => replayed(context, reply),
@@ -92,7 +92,7 @@ impl Worker {
         let operation = RouteId::RollKey.spec().operation;
         let old = self.stored_key(key_id).await?;
         let seconds = request.expire_old_in_seconds;
-        let rolled = roll_key(&context.caller.principal, &old.key, seconds, self.clock.now());
+        let rolled = roll_key(&context.caller.principal, &old.key, seconds, self.clocks.wall.now());
         let ((record, text), ended) = match rolled {
             Ok(rolled) => rolled,
             Err(KeyAdminError::Ended) => return self.earlier_roll(context, old, key_use).await,
@@ -106,7 +106,7 @@ impl Worker {
         let [made, end] = self.set_two_keys(context, commands).await?;
         let reply = match made? {
             Outcome::Done(_) => {
-                self.access.authenticator.add_key(record.clone(), self.clock.now());
+                self.access.add_key(record.clone());
                 created(&record, Some(&text))
             }
             Outcome::Replayed(reply) => replayed(context, reply)?,
@@ -114,7 +114,7 @@ impl Worker {
             Outcome::Later => return Err(RequestError::wrong_answer()),
         };
         match end? {
-            Outcome::Done(_) => self.access.authenticator.add_key(ended, self.clock.now()),
+            Outcome::Done(_) => self.access.add_key(ended),
             Outcome::Replayed(_) => {}
             Outcome::Refused(Rejection::RecordChanged { .. }) => {
                 let is_new = !reply.replayed;
@@ -158,7 +158,7 @@ impl Worker {
     ) -> Result<(), RequestError> {
         for _ in 0..TRIES {
             let old = self.stored_key(id).await?;
-            let ended = match roll_key(&context.caller.principal, &old.key, seconds, self.clock.now()) {
+            let ended = match roll_key(&context.caller.principal, &old.key, seconds, self.clocks.wall.now()) {
                 Ok((_, ended)) => ended,
                 Err(KeyAdminError::Ended) => {
                     if let Some(made) = made {
@@ -188,10 +188,10 @@ impl Worker {
         for _ in 0..TRIES {
             let old = self.stored_key(id).await?;
             may_manage(&context.caller.principal, &old.key).map_err(Problem::not_permitted)?;
-            let now = self.clock.now();
+            let now = self.clocks.wall.now();
             if old.key.has_ended(now) {
                 // Another instance may have ended it a moment ago.
-                self.access.authenticator.add_key(old.key, self.clock.now());
+                self.access.add_key(old.key);
                 return Ok(());
             }
             let ended = revoke_key(&old.key, now);
@@ -212,7 +212,7 @@ impl Worker {
         let command = put(&ended, old.version, RecordChange::KeyRevoked)?;
         match self.run(context, command, None).await? {
             Outcome::Done(_) => {
-                self.access.authenticator.add_key(ended, self.clock.now());
+                self.access.add_key(ended);
                 Ok(true)
             }
             Outcome::Refused(Rejection::RecordChanged { .. }) => Ok(false),
@@ -235,7 +235,7 @@ impl Worker {
         (mut after, limit): (Option<KeyId>, usize),
     ) -> HandlerResult {
         self.take_page_tokens(context, limit).await?;
-        let now = self.clock.now();
+        let now = self.clocks.wall.now();
         let mut out = Vec::new();
         let mut list = List::open(&mut out, "data");
         let mut shown = 0;

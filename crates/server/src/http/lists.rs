@@ -55,7 +55,7 @@ impl Worker {
     pub(super) async fn available(&self, context: RequestContext<'_>, key: ItemKey) -> HandlerResult {
         check_item(context, &key)?;
         let item = self.item(key).await?;
-        let as_of = context.head.now.max(item.figures.at);
+        let as_of = self.clocks.store.now().max(item.figures.at);
         Ok(reply::json(|out| encode::availability(out, &item, as_of)))
     }
 
@@ -74,7 +74,7 @@ impl Worker {
         if !unknown.is_empty() {
             return Err(Problem::from(Rejection::UnknownItem(unknown)).into());
         }
-        let prices = stockhold_domain::quote(&units, query.channel.as_ref(), context.head.now);
+        let prices = stockhold_domain::quote(&units, query.channel.as_ref(), self.clocks.store.now());
         let prices = prices.map_err(Problem::from)?;
         Ok(reply::json(|out| encode::quote(out, &units, &prices)))
     }
@@ -106,14 +106,15 @@ impl Worker {
         let mut out = Vec::new();
         if let AvailabilityQuery::Locations { sku, .. } = &query {
             let found: Vec<_> = keys.iter().zip(items.iter().map(Option::as_ref)).collect();
-            encode::availability_at(&mut out, sku.as_str(), &found, context.head.now);
+            encode::availability_at(&mut out, sku.as_str(), &found, self.clocks.store.now());
             return Ok(reply::written(out, None));
         }
+        let now = self.clocks.store.now();
         let mut list = List::open(&mut out, "items");
         for (key, item) in keys.iter().zip(&items) {
             let out = list.entry(&mut out);
             match item {
-                Some(item) => encode::availability(out, item, context.head.now.max(item.figures.at)),
+                Some(item) => encode::availability(out, item, now.max(item.figures.at)),
                 None => encode::unknown_item(out, key),
             }
         }

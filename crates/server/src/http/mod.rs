@@ -85,7 +85,7 @@ use stockhold_domain::HoldLimits;
 use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
 use stockhold_store::Store;
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::Clocks;
 use stockhold_store::ids::IdSource;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -135,7 +135,7 @@ pub(crate) struct Services {
     pub(crate) checkout: Arc<CheckoutRunner>,
     /// Personal data of customers.
     pub(crate) customers: Customers,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clocks: Clocks,
     pub(crate) access: Arc<Access>,
     pub(crate) rules: Arc<HoldLimits>,
     /// After this time a client of HTTP/2 is asked to connect again.
@@ -292,7 +292,7 @@ async fn work(
         customers: shared.services.customers,
         pending_replies,
         ids: RefCell::new(ids),
-        clock: shared.services.clock,
+        clocks: shared.services.clocks,
         access: shared.services.access,
         rules: shared.services.rules,
         max_connection_age: shared.services.max_connection_age,

@@ -70,7 +70,7 @@ impl Worker {
         let command = self.restrict(context, Command::Reserve(line.reserve())).await?;
         let Command::Reserve(mut reserve) = command else { return Err(RequestError::wrong_answer()) };
         let first_key = order_key(context, &line, None);
-        let mut ended = self.ended_orders.find(first_key.hash, context.head.now);
+        let mut ended = self.ended_orders.find(first_key.hash, self.clocks.store.now());
         let mut ttl = HOLD;
         loop {
             let key = match ended {
@@ -90,7 +90,7 @@ impl Worker {
                     ended = Some(latest);
                 }
                 Outcome::Replayed(Reply::Reservation(hold)) if line.is_held_by(&hold) => {
-                    return Ok(reply::json(|out| hub::write_known(out, &hold, context.head.now)));
+                    return Ok(reply::json(|out| hub::write_known(out, &hold, self.clocks.store.now())));
                 }
                 Outcome::Replayed(Reply::Reservation(_)) => {
                     return Err(Problem::from(Rejection::IdempotencyMismatch).into());
@@ -111,7 +111,7 @@ impl Worker {
         match hold.status {
             Status::Cancelled | Status::Expired => return Ok(true),
             Status::Confirmed => return Ok(false),
-            Status::Active if !hold.is_due(context.head.now) => return Ok(false),
+            Status::Active if !hold.is_due(self.clocks.store.now()) => return Ok(false),
             Status::Active => {}
         }
         let unchanged = Command::Amend(Amend {

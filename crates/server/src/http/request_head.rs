@@ -36,7 +36,7 @@ pub(super) struct RequestHead<'a> {
     pub(super) is_multiplexed: bool,
     /// Whether the last `Accept-Encoding` header allows gzip.
     pub(super) accepts_gzip: bool,
-    /// The time when it was read. The clock is read once for each request.
+    /// The wall time when it was read. The wall clock is read once for each request.
     pub(super) now: Instant,
 }
 

@@ -43,7 +43,7 @@ impl Worker {
         if is_full && used.is_none() {
             return Err(Problem::too_many_webhooks(WEBHOOKS).into());
         }
-        let now = self.clock.now();
+        let now = self.clocks.wall.now();
         let mut record = WebhookRecord {
             url: String::new(),
             types: Vec::new(),
@@ -115,7 +115,7 @@ impl Worker {
                 record.enabled_after = self.newest_position().await?;
             }
             self.set_members(&mut record, change.clone())?;
-            record.updated_at = self.clock.now().micros();
+            record.updated_at = self.clocks.wall.now().micros();
             let change = RecordChange::EndpointChanged;
             if self.has_set(context, &id, Some(&record), version, change).await? {
                 return Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)));
@@ -142,7 +142,7 @@ impl Worker {
     /// `POST /v1/webhooks/{webhook_id}/test`
     pub(super) async fn test_webhook(&self, context: RequestContext<'_>, id: Label) -> HandlerResult {
         let (record, _) = self.own_webhook(context, &id).await?;
-        let event_id = self.made_id(self.clock.now());
+        let event_id = self.made_id(self.clocks.wall.now());
         let test = self.relay.test_webhook(id.as_str(), &record, event_id).await;
         Ok(Reply { status: 202, ..reply::json(|out| encode::webhook_test(out, event_id, &test)) })
     }
@@ -160,7 +160,7 @@ impl Worker {
         let (id, secret) = (request.webhook_id, new_secret()?);
         for _ in 0..TRIES {
             let (mut record, expected_version) = self.own_webhook(context, &id).await?;
-            let now = self.clock.now();
+            let now = self.clocks.wall.now();
             let end = Instant::from_micros(now.micros() + i64::from(request.overlap_seconds) * 1_000_000);
             record.rotate(secret.clone(), end, now);
             let (key, value) = (record_key(&id), Some(self.to_stored(&id, &record)?));

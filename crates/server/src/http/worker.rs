@@ -16,6 +16,7 @@ use super::restrict::{Creators, shows_holders};
 use super::route::{Route, RouteError};
 use crate::access::{Access, CrossOrigin, RateVerdict};
 use crate::archiver::Archiver;
+use hyper::header::{DATE, HeaderMap, HeaderValue};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +37,7 @@ use stockhold_gate::GateStore;
 use stockhold_relay::Relay;
 use stockhold_service::Caller;
 use stockhold_store::Store;
-use stockhold_store::clock::Clock;
+use stockhold_store::clock::Clocks;
 use stockhold_store::ids::IdSource;
 use tokio::sync::watch;
 
@@ -57,7 +58,7 @@ pub(super) struct Worker {
     pub(super) customers: Customers,
     pub(super) pending_replies: Rc<PendingReplies>,
     pub(super) ids: RefCell<IdSource>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clocks: Clocks,
     pub(super) access: Arc<Access>,
     /// How long holds may last.
     pub(super) rules: Arc<HoldLimits>,
@@ -76,7 +77,7 @@ pub(super) struct Worker {
     pub(super) creators: Creators,
     pub(super) ended_orders: EndedOrders,
     /// The last second that was formatted as a date, and its text.
-    pub(super) date: RefCell<(u64, Rc<str>)>,
+    pub(super) date: RefCell<(i64, Rc<str>)>,
 }
 
 /// Increments a counter, and decrements it when it is dropped.
@@ -94,6 +95,12 @@ impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// An instant in the format of the `Date` header.
+pub(super) fn http_date(now: Instant) -> String {
+    let seconds = u64::try_from(now.millis() / 1_000).unwrap_or_default();
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 pub(super) type HandlerResult = Result<Reply, RequestError>;
@@ -116,12 +123,19 @@ impl Worker {
 
     /// An instant in the format of the `Date` header.
     pub(super) fn date(&self, now: Instant) -> Rc<str> {
-        let second = u64::try_from(now.millis() / 1_000).unwrap_or_default();
+        let second = now.millis() / 1_000;
         let mut date = self.date.borrow_mut();
         if date.0 != second || date.1.is_empty() {
-            *date = (second, httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)).into());
+            *date = (second, http_date(now).into());
         }
         Rc::clone(&date.1)
+    }
+
+    /// Sets the date of a response of hyper. Its own date stands still after the wall clock was set back.
+    pub(super) fn put_date(&self, headers: &mut HeaderMap) {
+        if let Ok(date) = HeaderValue::from_str(&self.date(self.clocks.wall.now())) {
+            headers.insert(DATE, date);
+        }
     }
 
     /// Answers one request. Its body is read only if the caller may use the route, by a function that learns who the caller is.

@@ -10,7 +10,7 @@ use stockhold_api::wire::Terms;
 use stockhold_conformance::{Maker, maker};
 use stockhold_domain::{Envelope, HoldLimits, Instant, Outcome, Reply};
 use stockhold_embedded::{EmbeddedStore, Options};
-use stockhold_store::clock::{Clock, ManualClock, SteadyClock};
+use stockhold_store::clock::{Clock, ManualClock, WallClock};
 use stockhold_store::{Answer, Failure, Inbox, Job, ReplyTo, Request, Store};
 
 const DAY: i64 = 86_400_000_000;
@@ -44,7 +44,7 @@ fn run(store: &EmbeddedStore, commands: Vec<Envelope>) -> Vec<Outcome> {
 /// Sales of twenty days ago: so many reservations, three of four of which were confirmed, and one that is still held. Returns the number
 /// of events.
 fn old_sales(dir: &Path, count: usize) -> u64 {
-    let now = SteadyClock::start().now().micros();
+    let now = WallClock.now().micros();
     let clock = Arc::new(ManualClock::new(Instant::from_micros(now - 20 * DAY)));
     let rules = HoldLimits { max_hold: maker::seconds(2_592_000), ..HoldLimits::default() };
     let options = Options { sweeps: false, min_free_bytes: 0, clock, rules, ..Options::default() };

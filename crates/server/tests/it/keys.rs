@@ -10,7 +10,7 @@ use std::time::Duration;
 use stockhold_api::encode::time;
 use stockhold_domain::Instant;
 use stockhold_service::ApiKey;
-use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::clock::{Clock, WallClock};
 
 const ROOT: &str = "a-root-key-of-forty-characters-in-a-test";
 const NO_KEY: &str = "key_000102030405060708090a0b0c0d0e0f";
@@ -65,7 +65,7 @@ fn fault(server: &Server, credential: &str) -> Option<String> {
 }
 
 pub(crate) fn soon(seconds: i64) -> String {
-    let now = SteadyClock::start().now();
+    let now = WallClock.now();
     time(Instant::from_millis(now.millis() + seconds * 1_000))
 }
 

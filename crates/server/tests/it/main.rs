@@ -8,6 +8,8 @@ mod backup;
 mod bench;
 mod checkout;
 mod clients;
+mod clock_fixture;
+mod clocks;
 mod credentials;
 mod ctl;
 mod ctl_terms;

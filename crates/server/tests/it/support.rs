@@ -135,7 +135,7 @@ impl Server {
         made: Option<tempfile::TempDir>,
     ) -> Self {
         let ports = [free_port(), free_port()];
-        let child = Self::spawn(&dir, data, store.as_deref(), &variables, ports);
+        let child = Self::spawn(&dir, data, store.as_deref(), &variables, ports, &[]);
         Self { dir, data: data.to_owned(), store, variables, ports, child, _made: made }
     }
 
@@ -153,7 +153,13 @@ impl Server {
 
     /// Starts it again on the same data and ports.
     pub(crate) fn restart(&mut self) {
-        self.child = Self::spawn(&self.dir, &self.data, self.store.as_deref(), &self.variables, self.ports);
+        self.restart_with(&[]);
+    }
+
+    /// The same with these flags.
+    pub(crate) fn restart_with(&mut self, flags: &[&str]) {
+        let store = self.store.as_deref();
+        self.child = Self::spawn(&self.dir, &self.data, store, &self.variables, self.ports, flags);
         self.wait_until_ready();
     }
 
@@ -215,6 +221,7 @@ impl Server {
         store: Option<&str>,
         variables: &[(String, String)],
         [api, admin]: [u16; 2],
+        flags: &[&str],
     ) -> Child {
         let log = std::fs::File::options().create(true).append(true).open(dir.join("server.log")).unwrap();
         let mut command = stockhold(dir);
@@ -222,7 +229,8 @@ impl Server {
             .arg("serve")
             .arg(format!("--listen=127.0.0.1:{api}"))
             .arg(format!("--admin-listen=127.0.0.1:{admin}"))
-            .arg(format!("--data-dir={data}"));
+            .arg(format!("--data-dir={data}"))
+            .args(flags);
         if let Some(store) = store {
             command.env("STOCKHOLD_STORE", store);
         }

@@ -1,11 +1,12 @@
 //! API keys: made, stored, used, rolled and revoked; and what an attacker gets who has none.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 use stockhold_domain::{Instant, Label};
 use stockhold_service::{
-    AuthenticationError, Authenticator, CredentialFault, HoldTokenClaims, HoldTokenKey, KeyAdminError, KeyId,
-    KeyRecord, MissingPermission, NewKeySpec, Principal, PrincipalKind, RootKey, Scope, create_key,
-    revoke_key, roll_key,
+    AuthenticationError, Authenticator, CheckTime, CredentialFault, HoldTokenClaims, HoldTokenKey,
+    KeyAdminError, KeyId, KeyRecord, MissingPermission, NewKeySpec, Principal, PrincipalKind, RootKey, Scope,
+    create_key, revoke_key, roll_key,
 };
 
 const ROOT: &str = "0123456789abcdef0123456789abcdef";
@@ -13,6 +14,15 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn at(seconds: i64) -> Instant {
     Instant::from_micros(1_800_000_000_000_000 + seconds * 1_000_000)
+}
+
+fn steady(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A check while both clocks agree.
+fn both(seconds: u64) -> CheckTime {
+    CheckTime { wall: at(seconds.cast_signed()), steady: steady(seconds) }
 }
 
 fn texts(texts: &[&str]) -> Vec<String> {
@@ -34,7 +44,7 @@ fn bearer(text: &str) -> Vec<u8> {
 
 fn authenticator() -> Authenticator {
     let authenticator = Authenticator::new(Some(RootKey::new(ROOT).unwrap()), Vec::new());
-    authenticator.refresh_keys(Vec::new(), at(0));
+    authenticator.refresh_keys(Vec::new(), steady(0));
     authenticator
 }
 
@@ -53,21 +63,21 @@ fn fault(result: Result<std::sync::Arc<stockhold_service::Caller>, Authenticatio
 fn without_credentials_everybody_is_anonymous() {
     let open = Authenticator::new(None, Vec::new());
     assert!(!open.is_required());
-    let caller = open.authenticate(None, HERE, at(0)).unwrap();
+    let caller = open.authenticate(None, HERE, both(0)).unwrap();
     assert_eq!(caller.principal.kind, PrincipalKind::Anonymous);
     assert!(caller.principal.may(Scope::KeysAdmin));
     // The first key closes the door.
     let (record, text) = create_key(&caller.principal, &spec(), at(0)).unwrap();
-    open.refresh_keys(vec![record], at(0));
+    open.refresh_keys(vec![record], steady(0));
     assert!(open.is_required());
-    assert_eq!(fault(open.authenticate(None, HERE, at(0))), CredentialFault::Missing);
-    assert!(open.authenticate(Some(&bearer(text.reveal())), HERE, at(0)).is_ok());
+    assert_eq!(fault(open.authenticate(None, HERE, both(0))), CredentialFault::Missing);
+    assert!(open.authenticate(Some(&bearer(text.reveal())), HERE, both(0)).is_ok());
 }
 
 #[test]
 fn headers_that_are_no_credential() {
     let authenticator = authenticator();
-    let check = |header: &[u8]| fault(authenticator.authenticate(Some(header), HERE, at(0)));
+    let check = |header: &[u8]| fault(authenticator.authenticate(Some(header), HERE, both(0)));
     for header in [
         &b""[..],
         b"Bearer",
@@ -82,10 +92,10 @@ fn headers_that_are_no_credential() {
     ] {
         assert_eq!(check(header), CredentialFault::Malformed, "{:?}", String::from_utf8_lossy(header));
     }
-    let root = authenticator.authenticate(Some(&bearer(ROOT)), HERE, at(0)).unwrap();
+    let root = authenticator.authenticate(Some(&bearer(ROOT)), HERE, both(0)).unwrap();
     assert_eq!(root.principal.kind, PrincipalKind::Root);
     let lower = format!("bearer  {ROOT}");
-    assert!(authenticator.authenticate(Some(lower.as_bytes()), HERE, at(0)).is_ok());
+    assert!(authenticator.authenticate(Some(lower.as_bytes()), HERE, both(0)).is_ok());
 }
 
 #[test]
@@ -104,22 +114,22 @@ fn a_key_from_its_creation_to_its_end() {
 
     let header = bearer(text.reveal());
     let ask = |address: IpAddr, now| authenticator.authenticate(Some(&header), address, now);
-    assert_eq!(ask(HERE, at(0)), Err(AuthenticationError::UnknownKey(record.key_id)));
-    authenticator.add_key(record.clone(), at(0));
-    let caller = ask(HERE, at(0)).unwrap();
+    assert_eq!(ask(HERE, both(0)), Err(AuthenticationError::UnknownKey(record.key_id)));
+    authenticator.add_key(record.clone(), steady(0));
+    let caller = ask(HERE, both(0)).unwrap();
     assert_eq!(caller.principal.actor.as_str(), "key:shop");
     assert!(caller.principal.may(Scope::ReservationsRead) && !caller.principal.may(Scope::InventoryRead));
     assert_eq!(caller.rate_limit.map(stockhold_service::RateLimit::burst), Some(20));
-    assert!(ask("::ffff:127.0.0.1".parse().unwrap(), at(0)).is_ok());
-    assert_eq!(fault(ask("192.0.2.1".parse().unwrap(), at(0))), CredentialFault::Network);
+    assert!(ask("::ffff:127.0.0.1".parse().unwrap(), both(0)).is_ok());
+    assert_eq!(fault(ask("192.0.2.1".parse().unwrap(), both(0))), CredentialFault::Network);
     // Of a table that is too old nobody knows which keys were revoked.
-    assert!(ask(HERE, at(5)).is_ok());
-    assert!(matches!(ask(HERE, at(6)), Err(AuthenticationError::Unavailable(_))));
-    authenticator.refresh_keys(vec![record.clone()], at(98));
-    assert!(ask(HERE, at(99)).is_ok());
-    assert_eq!(fault(ask(HERE, at(100))), CredentialFault::Expired);
-    authenticator.refresh_keys(vec![revoke_key(&record, at(99))], at(99));
-    assert_eq!(fault(ask(HERE, at(99))), CredentialFault::Revoked);
+    assert!(ask(HERE, both(5)).is_ok());
+    assert!(matches!(ask(HERE, both(6)), Err(AuthenticationError::Unavailable(_))));
+    authenticator.refresh_keys(vec![record.clone()], steady(98));
+    assert!(ask(HERE, both(99)).is_ok());
+    assert_eq!(fault(ask(HERE, both(100))), CredentialFault::Expired);
+    authenticator.refresh_keys(vec![revoke_key(&record, at(99))], steady(99));
+    assert_eq!(fault(ask(HERE, both(99))), CredentialFault::Revoked);
 }
 
 #[test]
@@ -128,12 +138,32 @@ fn a_refresh_that_began_before_a_change_does_not_undo_it() {
     let (record, text) = create_key(&Principal::root(), &spec(), at(0)).unwrap();
     let header = bearer(text.reveal());
     let ask = |now| authenticator.authenticate(Some(&header), HERE, now);
-    authenticator.refresh_keys(vec![record.clone()], at(0));
-    authenticator.add_key(revoke_key(&record, at(2)), at(2));
-    authenticator.refresh_keys(vec![record.clone()], at(1));
-    assert_eq!(fault(ask(at(3))), CredentialFault::Revoked);
-    authenticator.refresh_keys(Vec::new(), at(3));
-    assert_eq!(ask(at(3)), Err(AuthenticationError::UnknownKey(record.key_id)));
+    authenticator.refresh_keys(vec![record.clone()], steady(0));
+    authenticator.add_key(revoke_key(&record, at(2)), steady(2));
+    authenticator.refresh_keys(vec![record.clone()], steady(1));
+    assert_eq!(fault(ask(both(3))), CredentialFault::Revoked);
+    authenticator.refresh_keys(Vec::new(), steady(3));
+    assert_eq!(ask(both(3)), Err(AuthenticationError::UnknownKey(record.key_id)));
+}
+
+#[test]
+fn a_corrected_wall_clock_ends_keys_and_makes_no_table_old() {
+    let authenticator = authenticator();
+    let mut wanted = spec();
+    wanted.expires_at = Some(at(3_600));
+    let (record, text) = create_key(&Principal::root(), &wanted, at(0)).unwrap();
+    let header = bearer(text.reveal());
+    authenticator.refresh_keys(vec![record.clone()], steady(1));
+    let ask = |wall| {
+        let now = CheckTime { wall: at(wall), steady: steady(2) };
+        authenticator.authenticate(Some(&header), HERE, now)
+    };
+    assert!(ask(2).is_ok());
+    assert_eq!(fault(ask(7_200)), CredentialFault::Expired);
+    assert!(ask(3_599).is_ok(), "the table is a second old");
+    assert_eq!(authenticator.last_use(record.key_id), Some(at(3_599)));
+    assert!(ask(-7_200).is_ok());
+    assert_eq!(authenticator.last_use(record.key_id), Some(at(-7_200)), "not that of the wrong clock");
 }
 
 #[test]
@@ -151,8 +181,8 @@ fn a_rolled_key_keeps_its_rights_and_its_principal() {
     assert_eq!(new.restrictions.locations.as_deref().unwrap().len(), 2);
     assert_eq!((ended.expires_at, ended.revoked_at), (Some(at(70)), None));
     let authenticator = authenticator();
-    authenticator.refresh_keys(vec![new, ended.clone()], at(11));
-    assert!(authenticator.authenticate(Some(&bearer(text.reveal())), HERE, at(11)).is_ok());
+    authenticator.refresh_keys(vec![new, ended.clone()], steady(11));
+    assert!(authenticator.authenticate(Some(&bearer(text.reveal())), HERE, both(11)).is_ok());
     // Without an overlap the old key ends at once. An ended key is not rolled.
     let (_, ended_now) = roll_key(&Principal::root(), &old, 0, at(10)).unwrap();
     assert!(ended_now.has_ended(at(10)));
@@ -229,12 +259,12 @@ fn hold_tokens_stand_for_one_reservation() {
     let claims =
         HoldTokenClaims { reservation: stockhold_domain::ReservationId::from_u128(9), generation: 0 };
     let header = bearer(&key.sign(claims));
-    let unknown = authenticator.authenticate(Some(&header), HERE, at(0));
+    let unknown = authenticator.authenticate(Some(&header), HERE, both(0));
     assert_eq!(unknown.unwrap_err(), AuthenticationError::NoSigningKey);
     authenticator.set_hold_token_key(HoldTokenKey::new(&[8; 32]));
-    assert_eq!(fault(authenticator.authenticate(Some(&header), HERE, at(0))), CredentialFault::Malformed);
+    assert_eq!(fault(authenticator.authenticate(Some(&header), HERE, both(0))), CredentialFault::Malformed);
     authenticator.set_hold_token_key(key);
-    let caller = authenticator.authenticate(Some(&header), HERE, at(0)).unwrap();
+    let caller = authenticator.authenticate(Some(&header), HERE, both(0)).unwrap();
     assert_eq!(caller.principal.kind, PrincipalKind::Hold(claims));
     assert!(caller.principal.scopes.is_empty());
 }

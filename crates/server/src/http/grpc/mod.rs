@@ -133,7 +133,7 @@ impl Call {
         if let Some(key) = &request.idempotency_key {
             head.header("idempotency-key", key.as_bytes());
         }
-        head.now = self.worker.clock.now();
+        head.now = self.worker.clocks.wall.now();
         let [first, second] = &request.parameters;
         let route = Route { id: method.route, parameters: [first, second] };
         let body = async |_: &Caller| Ok::<_, Problem>(request.body.as_slice());
@@ -247,7 +247,7 @@ impl OwnedHead {
         let head = RequestHead {
             method: "POST",
             is_multiplexed: true,
-            now: worker.clock.now(),
+            now: worker.clocks.wall.now(),
             client: Some(client_address(worker, peer.address, &headers)),
             ..RequestHead::default()
         };

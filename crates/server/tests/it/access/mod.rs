@@ -47,7 +47,7 @@ pub(crate) fn connect(server: &Server) -> Wire {
 
 /// A new API key, with these fields besides its name and principal.
 #[track_caller]
-pub(super) fn key(server: &Server, principal: &str, fields: &Value) -> String {
+pub(crate) fn key(server: &Server, principal: &str, fields: &Value) -> String {
     let mut body = json!({ "name": "A key", "principal": principal });
     for (name, value) in fields.as_object().unwrap() {
         body[name] = value.clone();
@@ -58,7 +58,7 @@ pub(super) fn key(server: &Server, principal: &str, fields: &Value) -> String {
 }
 
 #[track_caller]
-pub(super) fn stock(server: &Server, sku: &str, location: &str) {
+pub(crate) fn stock(server: &Server, sku: &str, location: &str) {
     let call =
         Call::put(format!("/v1/inventory/{sku}?location={location}")).json(&json!({ "total_units": 100 }));
     assert_eq!(ask(server, Some(ROOT), call).status, 201);
@@ -66,7 +66,7 @@ pub(super) fn stock(server: &Server, sku: &str, location: &str) {
 
 /// Reserves one unit, and returns the reservation.
 #[track_caller]
-pub(super) fn reserve(server: &Server, credential: &str, sku: &str, location: &str) -> Value {
+pub(crate) fn reserve(server: &Server, credential: &str, sku: &str, location: &str) -> Value {
     let body = json!({ "owner_id": "cart", "lines": [{ "sku": sku, "location": location }] });
     let answer = ask(server, Some(credential), Call::post("/v1/reservations").json(&body));
     assert_eq!(answer.status, 201, "{answer:?}");

@@ -1,5 +1,6 @@
 //! A Redis server of a test's own.
 
+use crate::clock_fixture::MovedClock;
 use crate::support::{free_port, wait_for};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,17 +11,27 @@ pub(crate) struct Redis {
     child: Child,
     port: u16,
     arguments: Vec<String>,
+    variables: Vec<(&'static str, String)>,
     dir: tempfile::TempDir,
 }
 
 impl Redis {
     /// One with further arguments. `PORT` in them is its port.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, Vec::new())
+    }
+
+    /// One on a port without TLS, with another clock.
+    pub(crate) fn with_clock(clock: &MovedClock) -> Self {
+        Self::start_with(&["--port", "PORT"], clock.variables().into())
+    }
+
+    fn start_with(arguments: &[&str], variables: Vec<(&'static str, String)>) -> Self {
         let (port, dir) = (free_port(), tempfile::tempdir().unwrap());
         let arguments: Vec<_> =
             arguments.iter().map(|argument| argument.replace("PORT", &port.to_string())).collect();
-        let child = spawn(&dir, &arguments);
-        let redis = Self { child, port, arguments, dir };
+        let child = spawn(&dir, &arguments, &variables);
+        let redis = Self { child, port, arguments, variables, dir };
         redis.wait_until_it_listens();
         redis
     }
@@ -45,7 +56,7 @@ impl Redis {
 
     /// Starts it again on its port, without its data.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.dir, &self.arguments);
+        self.child = spawn(&self.dir, &self.arguments, &self.variables);
         self.wait_until_it_listens();
     }
 
@@ -76,10 +87,11 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(dir: &tempfile::TempDir, arguments: &[String]) -> Child {
+fn spawn(dir: &tempfile::TempDir, arguments: &[String], variables: &[(&'static str, String)]) -> Child {
     Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(arguments)
+        .envs(variables.iter().cloned())
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -3,6 +3,7 @@
 use super::redis::Redis;
 use super::{ROOT, ask, key, server};
 use crate::api::wire::Call;
+use crate::clock_fixture::MovedClock;
 use crate::support::{Server, stockhold, text, wait_for};
 use crate::tls_support::Authority;
 use redis::{Client, Script};
@@ -221,7 +222,7 @@ fn the_script_does_the_arithmetic_of_the_table_in_memory() {
     };
     // The test brings its own times, which have nothing to do with those at which Redis forgets.
     let script = replace(SCRIPT, "redis.call('TIME')", "{ ARGV[3], ARGV[4] }");
-    let script = Script::new(&replace(&script, ", 'PX', math.ceil(used / 1e6))", ")"));
+    let script = Script::new(&replace(&script, ", 'PX', math.max(1, math.ceil(used / 1e6)))", ")"));
     let mut state = 1_u64;
     let mut random = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -245,6 +246,36 @@ fn the_script_does_the_arithmetic_of_the_table_in_memory() {
         }
         assert!(burst == 1_000_000 || refusals > 10, "{limit:?} was refused {refusals} times");
     }
+}
+
+#[test]
+fn a_caller_owes_a_burst_at_most_after_the_clock_of_redis_was_set_back() {
+    let clock = MovedClock::new();
+    let redis = Redis::with_clock(&clock);
+    let mut connection = Client::open(redis.url()).unwrap().get_connection().unwrap();
+    let script = Script::new(SCRIPT);
+    // The whole burst takes so long that the steps of this test take no part of it that counts.
+    let limit = RateLimit::new(1, 3_600).unwrap();
+    let hour = 3_600_000_000_000;
+    let mut take = |tokens: u32| {
+        let mut call = script.key("caller");
+        let call = call.arg(limit.cost(tokens)).arg(limit.tolerance());
+        let (allowed, used) = call.invoke::<(bool, u64)>(&mut connection).unwrap();
+        // In tenths of an hour.
+        (allowed, (used + hour / 20) / (hour / 10))
+    };
+    assert_eq!(take(3_600), (true, 10));
+    clock.set(-86_400);
+    assert_eq!(take(600), (false, 10), "and not 250");
+    // The refusal has brought the record to the new time. So time passes for the caller.
+    clock.set(-86_400 + 1_800);
+    assert_eq!(take(3_600), (false, 5));
+    assert_eq!(take(1_800), (true, 10));
+    // A request that is allowed brings it there too.
+    clock.set(-86_400);
+    assert_eq!(take(0), (true, 10));
+    clock.set(-86_400 + 3_660);
+    assert_eq!(take(3_600), (true, 10));
 }
 
 #[test]

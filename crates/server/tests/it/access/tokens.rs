@@ -3,7 +3,8 @@
 
 use super::{ROOT, ask, id, reason, server, stock};
 use crate::api::wire::Call;
-use crate::support::wait_for;
+use crate::clock_fixture::MovedClock;
+use crate::support::{Server, wait_for};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
@@ -11,7 +12,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use stockhold_store::clock::{Clock, SteadyClock};
+use stockhold_store::clock::{Clock, WallClock};
 
 const ISSUER: &str = "https://id.example";
 
@@ -43,7 +44,7 @@ fn settings(locations_claim: &str) -> String {
 }
 
 fn claims() -> Value {
-    let now = SteadyClock::start().now().millis() / 1_000;
+    let now = WallClock.now().millis() / 1_000;
     json!({ "iss": ISSUER, "aud": "stockhold", "sub": "shop", "exp": now + 600, "scope": "inventory:read events:read" })
 }
 
@@ -97,6 +98,24 @@ fn tokens_of_an_issuer() {
     cut.pop();
     assert_eq!(ask(&server, Some(&cut), Call::get("/v1/inventory")).status, 401);
     assert_eq!(ask(&server, Some(&token), Call::get("/v1/inventory")).status, 200);
+}
+
+#[test]
+fn a_token_ends_by_the_wall_clock_also_after_that_was_corrected() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), MovedClock::new());
+    let signer = Signer::new();
+    std::fs::write(dir.path().join("keys.json"), signer.key_set()).unwrap();
+    std::fs::write(dir.path().join("stockhold.toml"), settings("")).unwrap();
+    let own = clock.variables();
+    let variables: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let server = Server::with_variables(dir.path(), "data", &variables);
+    let token = signer.token(&header(), &claims());
+    let look = || ask(&server, Some(&token), Call::get("/v1/inventory"));
+    assert_eq!(look().status, 200);
+    clock.set(7_200);
+    assert_eq!((look().status, &look().json()["credential"]), (401, &json!("expired")));
+    clock.set(-7_200);
+    assert_eq!(look().status, 200);
 }
 
 #[test]
