@@ -379,21 +379,6 @@ pub(super) struct SaleBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SkipBody {
-    pub(super) position: EventPosition,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReplayBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) from_position: Option<EventPosition>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) since: Option<Time>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct WebhookBody<'a> {
     #[serde(borrow, default, deserialize_with = "given")]
     pub(super) idempotency_key: Option<Key<'a>>,

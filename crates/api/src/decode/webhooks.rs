@@ -3,13 +3,13 @@
 use super::body::{self, RotateBody, WebhookBody, WebhookChangeBody, WebhookReplayBody};
 use super::field::Text;
 use super::lists::{PAGE_DEFAULT, limit};
-use super::{Invalid, both, path};
+use super::{EventBound, Invalid, both, path};
 use crate::encode::DeliveryStatus;
 use crate::webhook_record::WebhookStatus;
 use crate::{EventType, event_types_named};
 use serde_json::json;
 use std::borrow::Cow;
-use stockhold_domain::{Instant, Label, Patch};
+use stockhold_domain::{Label, Patch};
 
 /// Most types, SKUs or locations that an endpoint names.
 pub const WEBHOOK_ENTRIES: usize = 100;
@@ -66,15 +66,6 @@ impl RotateWebhook<'_> {
     pub fn meaning(&self) -> Vec<u8> {
         json!([self.webhook_id.as_str(), self.overlap_seconds]).to_string().into_bytes()
     }
-}
-
-/// Where a range of events ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventBound {
-    /// With this event.
-    Position(u64),
-    /// With this instant.
-    Time(Instant),
 }
 
 /// Events that are to be delivered again.

@@ -3,11 +3,12 @@
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
 use super::{
-    checkout, item, limits, pools, put_line_details, put_related, reconciliation, sinks, status, text_of,
-    units, webhooks,
+    checkout, item, limits, pools, put_line_details, put_related, reconciliation, status, text_of, units,
+    webhooks,
 };
 use crate::EventType;
 use crate::resources::keys::ApiKeyFields;
+use crate::sink_record::SinkRecord;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
     RequestId, Scope, StockChange, StockCounters, Trace, Transition,
@@ -88,7 +89,11 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 }
                 RecordChange::SinkEventSkipped => {
                     object.text("sink", id);
-                    sinks::of_event(&mut object, record.value.as_ref());
+                    let value = record.value.as_ref();
+                    let sink = value.and_then(|value| SinkRecord::from_bytes(value.as_bytes()).ok());
+                    if let Some(skipped) = sink.as_ref().and_then(|sink| sink.skipped.last()) {
+                        object.number("skipped_position", skipped.position);
+                    }
                 }
                 RecordChange::EndpointCreated
                 | RecordChange::EndpointChanged

@@ -14,7 +14,6 @@ mod list;
 mod pools;
 mod prices;
 mod reconciliation;
-mod sinks;
 mod terms;
 mod units;
 mod webhooks;
@@ -33,7 +32,6 @@ pub use list::{
 pub use pools::{pool, pools};
 pub use prices::quote;
 pub use reconciliation::{reconciliation_report, stock_masters};
-pub use sinks::{sink, sink_replay, sinks};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
 pub use webhooks::{

@@ -1,7 +1,8 @@
 //! Stock masters and comparisons with them as JSON.
 
 use super::json::{Object, array};
-use super::sinks::put_failure;
+use crate::delivery_state::DeliveryFailure;
+use crate::field::Words;
 use crate::stock_master_record::{Finding, ReconciliationReport, StockMasterRecord, StockMasterStatus};
 use stockhold_domain::{Instant, RecordValue};
 
@@ -17,7 +18,7 @@ fn stock_master(out: &mut Vec<u8>, StockMasterStatus { name, record, report }: &
     let mut object = Object::open(out);
     object.text("stock_master", name);
     object.text("kind", kind);
-    object.word("state", record.state().name());
+    object.word("state", record.state().word());
     object.number("position", *position);
     if let Some(batch) = batch {
         let mut shown = Object::open(object.value("batch"));
@@ -89,4 +90,14 @@ pub(super) fn of_event(object: &mut Object<'_>, value: Option<&RecordValue>) {
     if let Some(report) = &report {
         counts(object, report);
     }
+}
+
+/// Why something does not work with another system.
+fn put_failure(object: &mut Object<'_>, failure: &DeliveryFailure) {
+    object.time("at", Instant::from_micros(failure.at));
+    object.text("message", &failure.message);
+    if let Some(next) = failure.next_at {
+        object.time("next_attempt_at", Instant::from_micros(next));
+    }
+    object.optional_text("action", failure.action.as_deref());
 }

@@ -14,7 +14,6 @@ mod problems;
 mod reconciliation;
 pub(crate) mod samples;
 pub(crate) mod schema;
-mod sinks;
 mod stock_requests;
 mod webhooks;
 
@@ -79,7 +78,7 @@ fn made() -> Value {
         resources::customers::operations(),
         resources::gate::operations(),
         reconciliation::operations(),
-        sinks::operations(),
+        resources::sinks::operations(),
         webhooks::operations(),
         resources::archive::operations(),
         profiles::operations(),
@@ -137,7 +136,7 @@ fn schemas() -> Map<String, Value> {
         resources::customers::schemas(),
         resources::gate::schemas(),
         reconciliation::schemas(),
-        sinks::schemas(),
+        resources::sinks::schemas(),
         webhooks::schemas(),
         resources::archive::schemas(),
         cloud_events::schemas(),

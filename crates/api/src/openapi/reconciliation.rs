@@ -6,15 +6,36 @@ use super::samples::written;
 use super::schema::{
     always, array, closed, counter, flag, label, maybe, named, object, text, time, units, uuid, word,
 };
-use super::sinks::{ACTION, NEXT_ATTEMPT, delivery_state, failure_message};
-use crate::delivery_state::DeliveryFailure;
+use crate::delivery_state::{DeliveryFailure, DeliveryState};
 use crate::encode;
+use crate::field::FieldValue;
+use crate::printable::QUOTE_CHARS;
 use crate::routes::RouteId;
 use crate::stock_master_record::{
     DecrementBatch, DecrementLine, Finding, FindingKind, ReconciliationReport, StockMasterFailures,
     StockMasterRecord, StockMasterStatus,
 };
 use serde_json::{Value, json};
+
+/// What `next_attempt_at` of a failure is.
+const NEXT_ATTEMPT: &str = "When the next attempt is due.";
+/// What `action` of a failure is.
+const ACTION: &str = "Who has to do what before it goes on. Absent: it may go on by itself.";
+
+/// The state of what works with another system.
+fn delivery_state() -> Value {
+    DeliveryState::schema(
+        "`running`; `retrying`: the last attempt failed, and the next one may succeed; `blocked`: nothing goes on before somebody does \
+         what `last_error.action` says; `standby`: no instance serves it.",
+    )
+}
+
+/// What the other system said.
+fn failure_message() -> Value {
+    text(&format!(
+        "What the other system said, at most {QUOTE_CHARS} printable characters, or what happened."
+    ))
+}
 
 /// Most stock masters that an answer can have: there is no bound but that of the configuration.
 const STOCK_MASTERS: usize = 1_000;

@@ -6,3 +6,4 @@ pub mod customers;
 pub mod gate;
 pub mod keys;
 pub mod limits;
+pub mod sinks;

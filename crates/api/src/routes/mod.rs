@@ -8,7 +8,6 @@ mod profiles;
 mod reconciliation;
 mod reservations;
 pub(crate) mod row;
-mod sinks;
 pub(crate) mod table;
 mod units;
 mod webhooks;
