@@ -348,16 +348,6 @@ pub(super) struct QuoteLineBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReconciliationBody {
-    pub(super) stock_master: Text,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) dry_run: Option<Flag>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) accept_batch: Option<Text>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AdjustBody<'a> {
     pub(super) delta: Delta,
     #[serde(default, deserialize_with = "given")]

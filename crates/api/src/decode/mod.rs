@@ -53,7 +53,7 @@ pub(crate) use path::label as label_in_path;
 pub(crate) use path::parameters;
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
 pub use prices::{QuoteQuery, quote};
-pub use reconciliation::{ReconcileAction, forget_stock_master, reconcile, reconciliation};
+pub use reconciliation::{forget_stock_master, reconcile, reconciliation};
 pub use reservation::{
     amend, close_payment, confirm, extend, fulfil, merge, open_payment, release, reservation, return_units,
     split, transfer,

@@ -2,13 +2,11 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{
-    checkout, item, limits, pools, put_line_details, put_related, reconciliation, status, text_of, units,
-    webhooks,
-};
+use super::{checkout, item, limits, pools, put_line_details, put_related, status, text_of, units, webhooks};
 use crate::EventType;
 use crate::resources::keys::ApiKeyFields;
 use crate::sink_record::SinkRecord;
+use crate::stock_master_record::ReconciliationReport;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
     RequestId, Scope, StockChange, StockCounters, Trace, Transition,
@@ -105,7 +103,12 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 }
                 RecordChange::StockReconciled => {
                     object.text("stock_master", id);
-                    reconciliation::of_event(&mut object, record.value.as_ref());
+                    let value = record.value.as_ref();
+                    let report =
+                        value.and_then(|value| ReconciliationReport::from_bytes(value.as_bytes()).ok());
+                    if let Some(report) = &report {
+                        super::shape(object.value("counts"), &report.counts);
+                    }
                 }
             }
         }

@@ -13,7 +13,6 @@ mod limits;
 mod list;
 mod pools;
 mod prices;
-mod reconciliation;
 mod terms;
 mod units;
 mod webhooks;
@@ -31,7 +30,6 @@ pub use list::{
 };
 pub use pools::{pool, pools};
 pub use prices::quote;
-pub use reconciliation::{reconciliation_report, stock_masters};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
 pub use webhooks::{

@@ -11,7 +11,6 @@
 
 pub(crate) mod operation;
 mod problems;
-mod reconciliation;
 pub(crate) mod samples;
 pub(crate) mod schema;
 mod stock_requests;
@@ -77,7 +76,7 @@ fn made() -> Value {
         resources::limits::operations(),
         resources::customers::operations(),
         resources::gate::operations(),
-        reconciliation::operations(),
+        resources::reconciliation::operations(),
         resources::sinks::operations(),
         webhooks::operations(),
         resources::archive::operations(),
@@ -135,7 +134,7 @@ fn schemas() -> Map<String, Value> {
         resources::limits::schemas(),
         resources::customers::schemas(),
         resources::gate::schemas(),
-        reconciliation::schemas(),
+        resources::reconciliation::schemas(),
         resources::sinks::schemas(),
         webhooks::schemas(),
         resources::archive::schemas(),

@@ -6,4 +6,5 @@ pub mod customers;
 pub mod gate;
 pub mod keys;
 pub mod limits;
+pub mod reconciliation;
 pub mod sinks;

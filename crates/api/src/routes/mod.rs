@@ -5,7 +5,6 @@
 
 mod checkouts;
 mod profiles;
-mod reconciliation;
 mod reservations;
 pub(crate) mod row;
 pub(crate) mod table;

@@ -7,10 +7,10 @@ use super::row::{
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
 };
-use super::{checkouts, profiles, reconciliation, reservations, units, webhooks};
+use super::{checkouts, profiles, reservations, units, webhooks};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
-use crate::resources::{archive, customers, gate, keys, limits, sinks};
+use crate::resources::{archive, customers, gate, keys, limits, reconciliation, sinks};
 use stockhold_service::Scope;
 
 /// Declares the routes in one table, so that no route lacks a row.
