@@ -256,6 +256,7 @@ fn serde_attributes(shape: &Ident, member: &Member) -> Vec<Attribute> {
 }
 
 fn helper_names(name: &Ident) -> (Ident, Ident) {
+    let name = name.unraw();
     (format_ident!("read_{name}"), format_ident!("write_{name}"))
 }
 

@@ -62,9 +62,7 @@ pub use sinks::{replay_sink, sink, sinks, skip_event};
 pub use time::instant;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 pub use webhooks::{
-    CreateWebhook, DeliveriesQuery, ROTATION_OVERLAP_SECONDS, RotateWebhook, WEBHOOK_ENTRIES, WebhookChange,
-    WebhookReplayRequest, create_webhook, deliveries, delivery, replay_webhook, rotate_webhook,
-    update_webhook, webhook, webhooks,
+    create_webhook, deliveries, delivery, replay_webhook, rotate_webhook, update_webhook, webhook, webhooks,
 };
 
 use units::LineUnits;

@@ -14,7 +14,6 @@ mod problems;
 pub(crate) mod samples;
 pub(crate) mod schema;
 mod stock_requests;
-mod webhooks;
 
 mod answers;
 pub(crate) mod lists;
@@ -78,7 +77,8 @@ fn made() -> Value {
         resources::gate::operations(),
         resources::reconciliation::operations(),
         resources::sinks::operations(),
-        webhooks::operations(),
+        resources::webhooks::operations(),
+        resources::deliveries::operations(),
         resources::archive::operations(),
         profiles::operations(),
         resources::keys::operations(),
@@ -136,7 +136,8 @@ fn schemas() -> Map<String, Value> {
         resources::gate::schemas(),
         resources::reconciliation::schemas(),
         resources::sinks::schemas(),
-        webhooks::schemas(),
+        resources::webhooks::schemas(),
+        resources::deliveries::schemas(),
         resources::archive::schemas(),
         cloud_events::schemas(),
         pools::schemas(),

@@ -9,7 +9,6 @@ mod reservations;
 pub(crate) mod row;
 pub(crate) mod table;
 mod units;
-mod webhooks;
 
 pub(crate) use row::EVENT_STREAM;
 pub use table::RouteId;
