@@ -4,6 +4,7 @@
 use proc_macro::TokenStream;
 use proc_macro2::{Span, TokenStream as Tokens};
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::{
@@ -13,12 +14,13 @@ use syn::{
 /// Declares a shape.
 ///
 /// `#[shape(request)]` is what a caller sends: the document forbids other members. `#[shape(answer)]` is what the server sends: it may
-/// gain members. `any_of(a, b)` says that one of these members has to be there. `private` keeps the members out of `Debug`.
+/// gain members. `any_of(a, b)` says that one of these members has to be there, `one_of(a, b)` that exactly one has, and `not_both(a, b)`
+/// that one of them is left out; the reader does not check it. `private` keeps the members out of `Debug`.
 ///
 /// `#[shape(query)]` is the query of a route: its members are parameters, and all of them are optional.
 ///
-/// The doc comments are the descriptions of the document. A member of type `Option` may be left out, and `null` is refused. A member
-/// has these attributes:
+/// The doc comments are the descriptions of the document. A member of type `Option` may be left out, and `null` is refused. One of type
+/// `Patch` may be left out, and `null` clears it. A member has these attributes:
 ///
 /// - `#[is(KIND)]`: the values that it takes, an expression whose type implements `Kind`. Without it the type itself says so.
 /// - `#[is(KIND, default)]` or `#[is(default)]`: a request may leave it out, an answer always has it.
@@ -33,13 +35,17 @@ pub fn shape(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
+/// Rules about members together, and their keywords in the document.
+const RULES: [(&str, &str); 3] = [("any_of", "anyOf"), ("one_of", "oneOf"), ("not_both", "not")];
+
 /// What the attribute of the struct says.
 #[derive(Default)]
 struct ShapeUse {
     is_request: bool,
     is_query: bool,
     is_private: bool,
-    any_of: Vec<String>,
+    /// What the document says of members together: a keyword and their names.
+    rules: Vec<(&'static str, Vec<String>)>,
 }
 
 impl ShapeUse {
@@ -50,25 +56,39 @@ impl ShapeUse {
             self.is_query = true;
         } else if meta.path.is_ident("private") {
             self.is_private = true;
-        } else if meta.path.is_ident("any_of") {
+        } else if let Some((_, keyword)) = RULES.iter().find(|(rule, _)| meta.path.is_ident(rule)) {
+            let mut names = Vec::new();
             meta.parse_nested_meta(|name| {
-                self.any_of.push(name.path.require_ident()?.to_string());
+                names.push(name.path.require_ident()?.to_string());
                 Ok(())
             })?;
+            self.rules.push((keyword, names));
         } else if !meta.path.is_ident("answer") {
-            return Err(meta.error("expected `request`, `answer`, `query`, `private` or `any_of(…)`"));
+            let expected =
+                "expected `request`, `answer`, `query`, `private`, `any_of(…)`, `one_of(…)` or `not_both(…)`";
+            return Err(meta.error(expected));
         }
         Ok(())
     }
 }
 
+/// Whether a member is there.
+#[derive(Clone, Copy, PartialEq)]
+enum Presence {
+    Always,
+    /// `Option`
+    Optional,
+    /// `Patch`
+    Patch,
+}
+
 /// One member of a shape.
 struct Member {
     name: Ident,
-    is_optional: bool,
+    presence: Presence,
     has_default: bool,
     is_flat: bool,
-    /// The type, without `Option`.
+    /// The type, without `Option` or `Patch`.
     inner: Type,
     kind: Tokens,
     description: String,
@@ -84,7 +104,8 @@ fn expand(use_of: &ShapeUse, item: &mut ItemStruct) -> Result<Tokens> {
     let (impl_generics, type_generics, bounds) = generics.split_for_impl();
     let helpers = members.iter().filter(|member| !member.is_flat).map(helpers);
     let listed = members.iter().map(listed);
-    let ShapeUse { is_request, is_private, any_of, .. } = use_of;
+    let ShapeUse { is_request, is_private, rules, .. } = use_of;
+    let rules = rules.iter().map(|(keyword, names)| quote!((#keyword, &[#(#names),*])));
     let debug = if *is_private {
         quote! {
             impl #impl_generics ::std::fmt::Debug for #shape #type_generics #bounds {
@@ -117,7 +138,7 @@ fn expand(use_of: &ShapeUse, item: &mut ItemStruct) -> Result<Tokens> {
             }
 
             fn schema() -> ::serde_json::Value {
-                crate::field::object_schema::<Self>(#description, #is_request, &[#(#any_of),*])
+                crate::field::object_schema::<Self>(#description, #is_request, &[#(#rules),*])
             }
         }
     })
@@ -126,13 +147,14 @@ fn expand(use_of: &ShapeUse, item: &mut ItemStruct) -> Result<Tokens> {
 fn expand_query(item: &mut ItemStruct) -> Result<Tokens> {
     let members = item.fields.iter_mut().map(member).collect::<Result<Vec<_>>>()?;
     let shape = &item.ident;
-    let texts = members.iter().map(|member| member.name.to_string());
+    let texts = members.iter().map(Member::text);
     let (mut set, mut given, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, Member { name, kind, inner, description, is_optional, .. }) in members.iter().enumerate() {
-        if !is_optional {
+    for (place, member) in members.iter().enumerate() {
+        let Member { name, kind, inner, description, .. } = member;
+        if member.presence != Presence::Optional {
             return Err(syn::Error::new(name.span(), "a parameter of a query is an `Option`"));
         }
-        let text = name.to_string();
+        let text = member.text();
         set.push(quote!(#place => self.#name = Some(crate::field::of_text::<#inner, _>(&#kind, text)?),));
         given.push(quote! {
             if let Some(value) = &self.#name {
@@ -184,18 +206,28 @@ fn member(field: &mut Field) -> Result<Member> {
             }
         }
     }
-    let (inner, is_optional) = match optional(&field.ty) {
-        Some(inner) => (inner.clone(), true),
-        None => (field.ty.clone(), false),
+    let (inner, presence) = if let Some(inner) = within("Option", &field.ty) {
+        (inner.clone(), Presence::Optional)
+    } else if let Some(inner) = within("Patch", &field.ty) {
+        (inner.clone(), Presence::Patch)
+    } else {
+        (field.ty.clone(), Presence::Always)
     };
     let description = description(&field.attrs);
-    Ok(Member { name, is_optional, has_default, is_flat, inner, kind, description })
+    Ok(Member { name, presence, has_default, is_flat, inner, kind, description })
 }
 
-/// The type within an `Option`.
-fn optional(of: &Type) -> Option<&Type> {
+impl Member {
+    /// Its name in JSON.
+    fn text(&self) -> String {
+        self.name.unraw().to_string()
+    }
+}
+
+/// The type within an `Option` or a `Patch`.
+fn within<'a>(outer: &str, of: &'a Type) -> Option<&'a Type> {
     let Type::Path(path) = of else { return None };
-    let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
+    let last = path.path.segments.last().filter(|last| last.ident == outer)?;
     let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first() {
         Some(syn::GenericArgument::Type(inner)) => Some(inner),
@@ -210,15 +242,21 @@ fn serde_attributes(shape: &Ident, member: &Member) -> Vec<Attribute> {
     let (read, write) = helper_names(&member.name);
     let (read, write) = (format!("{shape}::{read}"), format!("{shape}::{write}"));
     let mut all = vec![syn::parse_quote!(#[serde(deserialize_with = #read, serialize_with = #write)])];
-    if member.is_optional {
-        all.push(syn::parse_quote!(#[serde(default, skip_serializing_if = "Option::is_none")]));
-    } else if member.has_default {
-        all.push(syn::parse_quote!(#[serde(default)]));
+    match member.presence {
+        Presence::Optional => {
+            all.push(syn::parse_quote!(#[serde(default, skip_serializing_if = "Option::is_none")]));
+        }
+        Presence::Patch => {
+            all.push(syn::parse_quote!(#[serde(default, skip_serializing_if = "crate::field::is_kept")]));
+        }
+        Presence::Always if member.has_default => all.push(syn::parse_quote!(#[serde(default)])),
+        Presence::Always => {}
     }
     all
 }
 
 fn helper_names(name: &Ident) -> (Ident, Ident) {
+    let name = name.unraw();
     (format_ident!("read_{name}"), format_ident!("write_{name}"))
 }
 
@@ -226,8 +264,8 @@ fn helper_names(name: &Ident) -> (Ident, Ident) {
 fn helpers(member: &Member) -> Tokens {
     let Member { name, inner, kind, .. } = member;
     let (read, write) = helper_names(name);
-    let (of, read_value, write_value) = if member.is_optional {
-        (
+    let (of, read_value, write_value) = match member.presence {
+        Presence::Optional => (
             quote!(Option<#inner>),
             quote!(crate::field::Kind::<#inner>::read(&#kind, from).map(Some)),
             quote! {
@@ -236,13 +274,17 @@ fn helpers(member: &Member) -> Tokens {
                     None => to.serialize_none(),
                 }
             },
-        )
-    } else {
-        (
+        ),
+        Presence::Patch => (
+            quote!(::stockhold_domain::Patch<#inner>),
+            quote!(crate::field::read_patch(&#kind, from)),
+            quote!(crate::field::write_patch(&#kind, value, to)),
+        ),
+        Presence::Always => (
             quote!(#inner),
             quote!(crate::field::Kind::<#inner>::read(&#kind, from)),
             quote!(crate::field::Kind::<#inner>::write(&#kind, value, to)),
-        )
+        ),
     };
     quote! {
         fn #read<'de, D: ::serde::Deserializer<'de>>(from: D) -> Result<#of, D::Error> {
@@ -258,17 +300,23 @@ fn helpers(member: &Member) -> Tokens {
 
 /// The statement that adds a member to the schema.
 fn listed(member: &Member) -> Tokens {
-    let Member { name, inner, kind, description, is_optional, has_default, is_flat } = member;
-    if *is_flat {
+    let Member { inner, kind, description, has_default, .. } = member;
+    let is_optional = member.presence != Presence::Always;
+    if member.is_flat {
         return quote! {
             members.extend(<#inner as crate::field::Shape>::members(part.of_flat(#is_optional)));
         };
     }
-    let name = name.to_string();
+    let name = member.text();
+    let schema = quote!(crate::field::Kind::<#inner>::schema(&#kind, #description));
+    let schema = match member.presence {
+        Presence::Patch => quote!(crate::openapi::schema::nullable(#schema)),
+        Presence::Optional | Presence::Always => schema,
+    };
     quote! {
         members.push(crate::field::MemberSchema {
             name: #name,
-            schema: crate::field::Kind::<#inner>::schema(&#kind, #description),
+            schema: #schema,
             is_required: part.requires(#is_optional, #has_default),
         });
     }

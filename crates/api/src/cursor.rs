@@ -90,6 +90,11 @@ pub(crate) fn key(text: &str) -> Option<KeyId> {
     KeyId::parse(&format!("key_{text}"))
 }
 
+/// The position of an event, which is written as it is.
+pub(crate) fn position(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|position| *position > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

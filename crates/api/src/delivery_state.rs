@@ -18,9 +18,6 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Running, Self::Retrying, Self::Blocked, Self::Standby];
-
     /// The state of something with this holder and this failure.
     pub fn of(holder: Option<&str>, failure: Option<&DeliveryFailure>) -> Self {
         match (holder, failure) {
@@ -28,16 +25,6 @@ impl DeliveryState {
             (_, None) => Self::Running,
             (_, Some(DeliveryFailure { action: Some(_), .. })) => Self::Blocked,
             (_, Some(_)) => Self::Retrying,
-        }
-    }
-
-    /// The name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Retrying => "retrying",
-            Self::Blocked => "blocked",
-            Self::Standby => "standby",
         }
     }
 }
@@ -84,13 +71,13 @@ mod tests {
         assert_eq!(failed.message, "too large");
         let blocked = failed.clone().with_action(Some("give it the right"));
         for (holder, failure, state) in [
-            (None, None, "standby"),
-            (None, Some(&blocked), "standby"),
-            (Some("a"), None, "running"),
-            (Some("a"), Some(&failed), "retrying"),
-            (Some("a"), Some(&blocked), "blocked"),
+            (None, None, DeliveryState::Standby),
+            (None, Some(&blocked), DeliveryState::Standby),
+            (Some("a"), None, DeliveryState::Running),
+            (Some("a"), Some(&failed), DeliveryState::Retrying),
+            (Some("a"), Some(&blocked), DeliveryState::Blocked),
         ] {
-            assert_eq!(DeliveryState::of(holder, failure).name(), state);
+            assert_eq!(DeliveryState::of(holder, failure), state);
         }
     }
 }

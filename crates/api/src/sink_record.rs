@@ -104,28 +104,6 @@ impl SinkRecord {
     }
 }
 
-/// A sink as its readers see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SinkStatus {
-    /// Its name.
-    pub name: String,
-    /// What is stored of it.
-    pub record: SinkRecord,
-    /// Events of the feed that it has not got yet.
-    pub lag_events: u64,
-    /// The age of the oldest of them, in milliseconds.
-    pub lag_millis: u64,
-}
-
-/// The events that a replay delivers again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplayRange {
-    /// The first one.
-    pub from: u64,
-    /// The newest one at the time of the request. The events after it follow.
-    pub to: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

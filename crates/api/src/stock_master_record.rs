@@ -2,9 +2,12 @@
 //! writes it, and the routes of the reconciliation read it, so every instance shows the same.
 
 use crate::delivery_state::{DeliveryFailure, DeliveryState};
+use crate::field::{LABEL, UUID};
 use crate::printable::quote;
+use crate::resources::reconciliation::UNITS;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use stockhold_api_macros::shape;
 
 /// Most bytes of findings in a report, so that a record has room for them.
 const FINDINGS_BYTES: usize = 40_000;
@@ -156,33 +159,32 @@ impl FindingKind {
 }
 
 /// One thing that a comparison has found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// It is stored as it is shown.
+#[shape(answer)]
+#[derive(Eq)]
 pub struct Finding {
     /// What it is.
     pub kind: FindingKind,
-    /// The SKU of the item.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The item.
+    #[is(LABEL)]
     pub sku: Option<String>,
     /// Its location.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[is(LABEL)]
     pub location: Option<String>,
     /// The units that the stock master has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<i64>,
     /// The total here before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[is(UNITS)]
     pub total_units_before: Option<u64>,
-    /// The total here after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The total here after it. Of a dry run: as it would be.
+    #[is(UNITS)]
     pub total_units: Option<u64>,
     /// The order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_id: Option<String>,
     /// The reservation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[is(UUID)]
     pub reservation_id: Option<String>,
     /// What the stock master said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
@@ -267,17 +269,6 @@ impl ReconciliationReport {
     pub fn note_incomplete(&mut self, why: &str) {
         self.incomplete.get_or_insert_with(|| quote(why));
     }
-}
-
-/// A stock master as its readers see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StockMasterStatus {
-    /// Its name.
-    pub name: String,
-    /// What is stored of it.
-    pub record: StockMasterRecord,
-    /// The last comparison.
-    pub report: Option<ReconciliationReport>,
 }
 
 /// The bytes of a record can't be read.

@@ -27,16 +27,6 @@ pub enum WebhookStatus {
     Disabled,
 }
 
-impl WebhookStatus {
-    /// The name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Enabled => "enabled",
-            Self::Disabled => "disabled",
-        }
-    }
-}
-
 /// A secret of an endpoint, as it is stored. Its `Debug` does not show the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredSecret {

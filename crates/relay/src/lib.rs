@@ -36,5 +36,5 @@ pub use options::{KafkaOptions, RelayOptions, SinkKind, SinkOptions, SinkStart};
 pub use reconciliation_commands::ReconciliationError;
 pub use relay::{Relay, SinkCommandError};
 pub use stock_masters::{DecrementAt, StockMasterKind, StockMasterOptions};
-pub use webhook_commands::{DeliveryPage, WebhookCommandError, WebhookReplay};
+pub use webhook_commands::{DeliveryFilter, WebhookCommandError};
 pub use webhooks::WebhookOptions;

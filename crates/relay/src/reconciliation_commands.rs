@@ -4,9 +4,8 @@ use crate::lease::RENEW_INTERVAL;
 use crate::relay::Relay;
 use crate::stock_masters::{StockMasterOptions, report_name};
 use std::time::Duration;
-use stockhold_api::stock_master_record::{
-    ReconciliationReport, ReconciliationRequest, StockMasterRecord, StockMasterStatus,
-};
+use stockhold_api::resources::reconciliation::StockMaster;
+use stockhold_api::stock_master_record::{ReconciliationReport, ReconciliationRequest, StockMasterRecord};
 use stockhold_domain::RecordChange;
 use stockhold_store::Failure;
 
@@ -40,7 +39,7 @@ impl From<Failure> for ReconciliationError {
 
 impl Relay {
     /// All stock masters: those that are configured here, and those that the store has a record of.
-    pub async fn stock_masters(&self) -> Result<Vec<StockMasterStatus>, Failure> {
+    pub async fn stock_masters(&self) -> Result<Vec<StockMaster>, Failure> {
         let mut all: Vec<_> = self.records.read_all::<StockMasterRecord>().await?;
         let reports = self.records.read_all::<ReconciliationReport>().await?;
         for StockMasterOptions { name, kind, .. } in self.stock_master_options() {
@@ -57,8 +56,8 @@ impl Relay {
                 // The process that served it was killed, and this one does not.
                 record.holder = None;
             }
-            let report = reports.iter().find(|(of, ..)| *of == name).map(|(_, report, _)| report.clone());
-            StockMasterStatus { name, record, report }
+            let report = reports.iter().find(|(of, ..)| *of == name).map(|(_, report, _)| report);
+            StockMaster::of(&name, &record, report)
         };
         Ok(all.into_iter().map(status).collect())
     }
@@ -134,7 +133,7 @@ impl Relay {
     ) -> Result<(), ReconciliationError> {
         for _ in 0..TRIES {
             let Some((mut record, version)) = self.records.read::<StockMasterRecord>(name).await? else {
-                let names = self.stock_masters().await?.into_iter().map(|known| known.name);
+                let names = self.stock_masters().await?.into_iter().map(|known| known.stock_master);
                 return Err(ReconciliationError::UnknownStockMaster(names.collect()));
             };
             set(&mut record)?;

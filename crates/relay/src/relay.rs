@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use stockhold_api::sink_record::{ReplayRange, SinkRecord, SinkStatus, SkippedEvent};
+use std::time::Duration;
+use stockhold_api::resources::sinks::{Sink, SinkReplay};
+use stockhold_api::sink_record::{SinkRecord, SkippedEvent};
 use stockhold_domain::{Instant, RecordChange};
 use stockhold_store::clock::Clocks;
 use stockhold_store::ids::IdSource;
@@ -149,7 +151,7 @@ impl Relay {
     }
 
     /// All sinks: those that are configured here, and those that the store has a position of.
-    pub async fn statuses(&self) -> Result<Vec<SinkStatus>, Failure> {
+    pub async fn statuses(&self) -> Result<Vec<Sink>, Failure> {
         let stored = self.records.read_all::<SinkRecord>().await?;
         let mut records: BTreeMap<_, _> =
             stored.into_iter().map(|(name, record, _)| (name, record)).collect();
@@ -168,7 +170,7 @@ impl Relay {
             }
             let filter = configured.map(|sink| &sink.filter);
             let lag = lag(&self.feed, record.position, filter, now).await?;
-            all.push(SinkStatus { name, record, lag_events: lag.events, lag_millis: lag.millis });
+            all.push(Sink::of(&name, &record, lag.events, Duration::from_millis(lag.millis)));
         }
         Ok(all)
     }
@@ -186,7 +188,7 @@ impl Relay {
     }
 
     /// Has a sink get the events from a position on again.
-    pub async fn replay(&self, name: &str, from: u64) -> Result<ReplayRange, SinkCommandError> {
+    pub async fn replay(&self, name: &str, from: u64) -> Result<SinkReplay, SinkCommandError> {
         let to = self.feed.newest().await?;
         let first = match self.feed.after(0, 1).await? {
             FeedRead::Events(_) => 1,
@@ -203,7 +205,7 @@ impl Relay {
             Ok(())
         })
         .await?;
-        Ok(ReplayRange { from, to })
+        Ok(SinkReplay { from_position: from, to_position: to })
     }
 
     /// The position of the first event that was decided at this instant or later.

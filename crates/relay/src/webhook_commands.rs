@@ -4,8 +4,9 @@ use crate::feed::FeedRead;
 use crate::relay::Relay;
 use crate::webhooks::{AttemptResult, attempt, filter};
 use bytes::Bytes;
-use stockhold_api::EventType;
-use stockhold_api::encode::{Delivery, DeliveryStatus, WebhookTest, cloud_event_of_test};
+use stockhold_api::encode::cloud_event_of_test;
+use stockhold_api::resources::deliveries::{Delivery, DeliveryStatus, WebhookReplay};
+use stockhold_api::resources::webhooks::WebhookTest;
 use stockhold_api::webhook_record::{FailedDelivery, ReplayProgress, WebhookProgress, WebhookRecord};
 use stockhold_domain::{EventId, RecordChange};
 use stockhold_store::{EventRow, Failure};
@@ -19,26 +20,15 @@ const EVENTS_AT_ONCE: u64 = 256;
 /// Most reads for a page of deliveries.
 const READS: usize = 16;
 
-/// A page of deliveries.
+/// Which deliveries a page has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeliveryPage {
+pub struct DeliveryFilter {
     /// Only those with this status.
     pub status: Option<DeliveryStatus>,
     /// Of those that succeeded: only events before this position.
     pub before: Option<u64>,
     /// Most deliveries that succeeded.
     pub limit: usize,
-}
-
-/// What is delivered again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WebhookReplay {
-    /// The first event.
-    pub from: u64,
-    /// The last event.
-    pub to: u64,
-    /// How many deliveries are tried again, if only failed ones are.
-    pub deliveries: Option<u64>,
 }
 
 /// Why a command of an operator was not done.
@@ -80,13 +70,13 @@ impl Relay {
         let id = event_id.to_string();
         match attempt(&self.webhook_client, (webhook_id, record), &id, Bytes::from(body), now).await {
             AttemptResult::Answered { status, .. } if (200..300).contains(&status) => {
-                WebhookTest { status: Some(status), error: None }
+                WebhookTest::of(event_id, Some(status), None)
             }
             AttemptResult::Answered { status, reason, .. } => {
-                WebhookTest { status: Some(status), error: Some(FailedDelivery::error_text(&reason)) }
+                WebhookTest::of(event_id, Some(status), Some(FailedDelivery::error_text(&reason)))
             }
             AttemptResult::Failed(what) => {
-                WebhookTest { status: None, error: Some(FailedDelivery::error_text(&what)) }
+                WebhookTest::of(event_id, None, Some(FailedDelivery::error_text(&what)))
             }
         }
     }
@@ -96,7 +86,7 @@ impl Relay {
         &self,
         id: &str,
         record: &WebhookRecord,
-        page: DeliveryPage,
+        page: DeliveryFilter,
     ) -> Result<(Vec<Delivery>, Option<u64>), WebhookCommandError> {
         let found = self.records.read::<WebhookProgress>(id).await?;
         let progress = found.map_or_else(|| WebhookProgress::of(record), |(progress, _)| progress);
@@ -110,12 +100,7 @@ impl Relay {
                 }
                 for delivery in list {
                     let row = self.event_of(delivery).await?;
-                    all.push(Delivery {
-                        status,
-                        kind: row.as_ref().and_then(|row| EventType::of(&row.event)).map(EventType::name),
-                        created_at: row.map(|row| row.event.at),
-                        delivery: delivery.clone(),
-                    });
+                    all.push(Delivery::of(status, delivery, row.as_ref().map(|row| &row.event)));
                 }
             }
         }
@@ -134,7 +119,7 @@ impl Relay {
         all: &mut Vec<Delivery>,
         record: &WebhookRecord,
         progress: &WebhookProgress,
-        page: DeliveryPage,
+        page: DeliveryFilter,
     ) -> Result<Option<u64>, WebhookCommandError> {
         let filter = filter(record);
         let oldest = self.records.clocks.store.now().micros() - SUCCEEDED_MICROS;
@@ -157,7 +142,7 @@ impl Relay {
                 before = row.position;
                 let event_id = row.event.id.to_string();
                 if filter.has(&row.event) && !progress.is_exception(&event_id) {
-                    all.push(succeeded(row, event_id));
+                    all.push(Delivery::succeeded(row.position, &row.event));
                     left -= 1;
                 }
             }
@@ -210,13 +195,13 @@ impl Relay {
             FeedRead::Archived(through) => through + 1,
         };
         let now = self.records.clocks.wall.now().micros();
-        let mut replay = WebhookReplay { from, to: 0, deliveries: None };
+        let mut replay = WebhookReplay { from_position: from, to_position: 0, deliveries: None };
         self.change_progress(id, record, |progress| {
             let to = to.unwrap_or(progress.position).min(progress.position);
             if from < first || from > to {
                 return Err(WebhookCommandError::OutOfRange(first, progress.position));
             }
-            replay.to = to;
+            replay.to_position = to;
             if !only_failed {
                 progress.replay = Some(ReplayProgress { position: from - 1, through: to });
                 return Ok(());
@@ -270,21 +255,4 @@ impl Relay {
 /// A delivery that was given up, with all attempts before it again.
 fn anew(failed: FailedDelivery, now: i64) -> FailedDelivery {
     FailedDelivery { attempts: 0, next_at: Some(now), ..failed }
-}
-
-fn succeeded(row: &EventRow, event_id: String) -> Delivery {
-    Delivery {
-        status: DeliveryStatus::Succeeded,
-        kind: EventType::of(&row.event).map(EventType::name),
-        created_at: Some(row.event.at),
-        delivery: FailedDelivery {
-            event_id,
-            position: row.position,
-            attempts: 0,
-            at: row.event.at.micros(),
-            next_at: None,
-            status: None,
-            error: None,
-        },
-    }
 }

@@ -4,10 +4,9 @@
 use super::Invalid;
 use super::explain::explain;
 use super::field::{
-    AmountOff, CaptureWord, CurrencyCode, Delta, DispositionWord, EventPosition, Flag, FulfilmentWord, Id,
-    IfExpiredWord, JsonObject, Key, ModeWord, MoneyAmount, OnDeclineWord, Overlap, PaymentTtl, Percent,
-    ProviderName, Quantity, Rate, ReplayedWord, ReturnFromWord, Stock, SupplyQuantity, Text, Time, Together,
-    Ttl, UnitAmount, Url, WebhookStatusWord, given, setting,
+    AmountOff, CaptureWord, CurrencyCode, Delta, DispositionWord, Flag, FulfilmentWord, Id, IfExpiredWord,
+    JsonObject, Key, ModeWord, MoneyAmount, OnDeclineWord, PaymentTtl, Percent, ProviderName, Quantity,
+    ReturnFromWord, Stock, SupplyQuantity, Text, Time, Together, Ttl, UnitAmount, given, setting,
 };
 use super::metadata::Metadata;
 use super::source::SourceBody;
@@ -348,16 +347,6 @@ pub(super) struct QuoteLineBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReconciliationBody {
-    pub(super) stock_master: Text,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) dry_run: Option<Flag>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) accept_batch: Option<Text>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AdjustBody<'a> {
     pub(super) delta: Delta,
     #[serde(default, deserialize_with = "given")]
@@ -375,78 +364,6 @@ pub(super) struct AdjustBody<'a> {
 pub(super) struct SaleBody {
     #[serde(default, deserialize_with = "given")]
     pub(super) reason: Option<Text>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SkipBody {
-    pub(super) position: EventPosition,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReplayBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) from_position: Option<EventPosition>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) since: Option<Time>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WebhookBody<'a> {
-    #[serde(borrow, default, deserialize_with = "given")]
-    pub(super) idempotency_key: Option<Key<'a>>,
-    pub(super) url: Url,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) types: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) skus: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) locations: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) rate_limit: Option<Rate>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WebhookChangeBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) url: Option<Url>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) types: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) skus: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) locations: Option<Vec<Text>>,
-    #[serde(default, deserialize_with = "setting")]
-    pub(super) rate_limit: Patch<Rate>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) status: Option<WebhookStatusWord>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RotateBody<'a> {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) overlap_seconds: Option<Overlap>,
-    #[serde(borrow, default, deserialize_with = "given")]
-    pub(super) idempotency_key: Option<Key<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WebhookReplayBody {
-    #[serde(default, deserialize_with = "given")]
-    pub(super) from_position: Option<EventPosition>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) since: Option<Time>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) to_position: Option<EventPosition>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) until: Option<Time>,
-    #[serde(default, deserialize_with = "given")]
-    pub(super) only: Option<ReplayedWord>,
 }
 
 /// Reads a body. Only when that fails is the body read a second time to find its errors, which costs several times as

@@ -2,7 +2,6 @@
 //!
 //! An expectation must not contain `, expected `, because [`super::explain`] splits the parser's messages there.
 
-use crate::webhook_record::WebhookStatus;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use std::borrow::Cow;
@@ -90,20 +89,6 @@ field! {
         Ok(Quantity(number))
     }
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
-        Err(E::invalid_type(Unexpected::Float(number), &self))
-    }
-}
-
-field! {
-    /// The position of an event.
-    EventPosition(u64), deserialize_u64, "a whole number from 1 to 9,007,199,254,740,991",
-    fn visit_u64<E: Error>(self, number: u64) -> Result<EventPosition, E> {
-        if number == 0 || number > stockhold_domain::limits::POSITION {
-            return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
-        }
-        Ok(EventPosition(number))
-    }
-    fn visit_f64<E: Error>(self, number: f64) -> Result<EventPosition, E> {
         Err(E::invalid_type(Unexpected::Float(number), &self))
     }
 }
@@ -286,25 +271,6 @@ field! {
 }
 
 field! {
-    /// A part of a rate limit: requests a second, or requests at once.
-    Rate(u32), deserialize_u64, "a whole number from 1 to 1,000,000",
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Rate, E> {
-        let within = u32::try_from(number).ok().filter(|number| (1..=stockhold_service::MAX_RATE).contains(number));
-        within.map(Rate).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
-    }
-}
-
-field! {
-    /// How long a rolled API key stays valid.
-    Overlap(u32), deserialize_u64, "a whole number of seconds from 0 to 2,592,000",
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Overlap, E> {
-        let most = stockhold_service::MAX_ROLL_OVERLAP_SECONDS;
-        let within = u32::try_from(number).ok().filter(|number| *number <= most);
-        within.map(Overlap).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
-    }
-}
-
-field! {
     /// What a confirm does when the reservation has expired.
     #[derive(Default)]
     IfExpiredWord(IfExpired), deserialize_str, "\"refuse\" or \"reacquire\"",
@@ -350,14 +316,6 @@ field! {
 }
 
 field! {
-    /// An address of the web. What it may be is checked by the sender of webhooks.
-    Url(String), deserialize_str, "an address like https://shop.example/hook",
-    fn visit_str<E: Error>(self, text: &str) -> Result<Url, E> {
-        Ok(Url(text.to_owned()))
-    }
-}
-
-field! {
     /// A sum of money in the smallest unit of its currency.
     MoneyAmount(u64), deserialize_u64, "a whole number from 0 to 9,007,199,254,740,991",
     fn visit_u64<E: Error>(self, number: u64) -> Result<MoneyAmount, E> {
@@ -397,30 +355,6 @@ field! {
         match word {
             "release" => Ok(OnDeclineWord(OnDecline::Release)),
             "keep" => Ok(OnDeclineWord(OnDecline::Keep)),
-            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
-        }
-    }
-}
-
-field! {
-    /// Whether a webhook endpoint gets events.
-    WebhookStatusWord(WebhookStatus), deserialize_str, "\"enabled\" or \"disabled\"",
-    fn visit_str<E: Error>(self, word: &str) -> Result<WebhookStatusWord, E> {
-        match word {
-            "enabled" => Ok(WebhookStatusWord(WebhookStatus::Enabled)),
-            "disabled" => Ok(WebhookStatusWord(WebhookStatus::Disabled)),
-            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
-        }
-    }
-}
-
-field! {
-    /// Whether only failed deliveries are repeated.
-    ReplayedWord(bool), deserialize_str, "\"failed\" or \"all\"",
-    fn visit_str<E: Error>(self, word: &str) -> Result<ReplayedWord, E> {
-        match word {
-            "failed" => Ok(ReplayedWord(true)),
-            "all" => Ok(ReplayedWord(false)),
             _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
     }

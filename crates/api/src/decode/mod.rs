@@ -11,6 +11,7 @@ mod body;
 mod checkout;
 mod command;
 mod customers;
+mod event_bound;
 mod explain;
 mod field;
 mod gate;
@@ -36,6 +37,7 @@ pub use batch::{AvailabilityQuery, COMMANDS, COMMANDS_BODY_BYTES, ITEMS, LOCATIO
 pub(crate) use body::read as read_body;
 pub use checkout::{OrderFilter, cancel_checkout, order, orders, refund, retry_refund, start_checkout};
 pub use customers::{CustomerPage, customer, delete_customer, put_customer, rewrap_customers};
+pub use event_bound::EventBound;
 pub(crate) use explain::{clip, mismatch};
 pub(crate) use field::{Id, MAX_VERSION, Quantity, Text, Ttl};
 pub use gate::{gate, reload_gate};
@@ -51,18 +53,16 @@ pub(crate) use path::label as label_in_path;
 pub(crate) use path::parameters;
 pub use pools::{delete_pool, put_into_pool, set_pool, take_out_of_pool};
 pub use prices::{QuoteQuery, quote};
-pub use reconciliation::{ReconcileAction, forget_stock_master, reconcile, reconciliation};
+pub use reconciliation::{forget_stock_master, reconcile, reconciliation};
 pub use reservation::{
     amend, close_payment, confirm, extend, fulfil, merge, open_payment, release, reservation, return_units,
     split, transfer,
 };
-pub use sinks::{ReplayFrom, replay_sink, sink, sinks, skip_event};
+pub use sinks::{replay_sink, sink, sinks, skip_event};
 pub use time::instant;
 pub use units::{UNITS_BODY_BYTES, add_units, retire_unit, seat_map, unit, units};
 pub use webhooks::{
-    CreateWebhook, DeliveriesQuery, EventBound, ROTATION_OVERLAP_SECONDS, RotateWebhook, WEBHOOK_ENTRIES,
-    WebhookChange, WebhookReplayRequest, create_webhook, deliveries, delivery, replay_webhook,
-    rotate_webhook, update_webhook, webhook, webhooks,
+    create_webhook, deliveries, delivery, replay_webhook, rotate_webhook, update_webhook, webhook, webhooks,
 };
 
 use units::LineUnits;

@@ -1,17 +1,7 @@
 //! The requests on event sinks.
 
-use super::body::{self, ReplayBody, SkipBody};
-use super::{Invalid, both, path};
-use stockhold_domain::Instant;
-
-/// Where a replay begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayFrom {
-    /// At this event.
-    Position(u64),
-    /// At the first event that was decided at this instant or later.
-    Since(Instant),
-}
+use super::{EventBound, Invalid, body, both, path};
+use crate::resources::sinks::{ReplayRequest, SkipRequest};
 
 /// `GET /v1/sinks`
 pub fn sinks(query: Option<&str>) -> Result<(), Invalid> {
@@ -25,18 +15,12 @@ pub fn sink(name: &str, query: Option<&str>) -> Result<String, Invalid> {
 }
 
 /// `POST /v1/sinks/{sink}/skip`
-pub fn skip_event(name: &str, query: Option<&str>, body: &[u8]) -> Result<(String, u64), Invalid> {
-    let (name, body) = both(sink(name, query), body::read::<SkipBody>(body))?;
-    Ok((name, body.position.0))
+pub fn skip_event(name: &str, query: Option<&str>, body: &[u8]) -> Result<(String, SkipRequest), Invalid> {
+    both(sink(name, query), body::read_request(body))
 }
 
-/// `POST /v1/sinks/{sink}/replay`
-pub fn replay_sink(name: &str, query: Option<&str>, body: &[u8]) -> Result<(String, ReplayFrom), Invalid> {
-    let (name, body) = both(sink(name, query), body::read::<ReplayBody>(body))?;
-    match (body.from_position, body.since) {
-        (Some(position), None) => Ok((name, ReplayFrom::Position(position.0))),
-        (None, Some(since)) => Ok((name, ReplayFrom::Since(since.0))),
-        (Some(_), Some(_)) => Err(Invalid::new("/since", "must be left out beside from_position")),
-        (None, None) => Err(Invalid::new("", "must have from_position or since")),
-    }
+/// `POST /v1/sinks/{sink}/replay`: the sink, and the first event to deliver again.
+pub fn replay_sink(name: &str, query: Option<&str>, body: &[u8]) -> Result<(String, EventBound), Invalid> {
+    let (name, body) = both(sink(name, query), body::read_request::<ReplayRequest>(body))?;
+    Ok((name, body.from()?))
 }

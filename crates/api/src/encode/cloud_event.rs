@@ -4,13 +4,15 @@ use super::event::{event, event_type, traceparent};
 use super::json::{Object, put_text};
 use crate::inventory_event::InventoryEvent;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use stockhold_domain::{Event, ItemKey, Mode, Scope, Transition};
+use stockhold_domain::{Event, EventId, Instant, ItemKey, Mode, Scope, Transition};
 use stockhold_store::EventRow;
 
 /// The beginning of every type.
 pub const CLOUD_EVENT_PREFIX: &str = "stockhold.";
 /// The media type.
 pub const CLOUD_EVENT_CONTENT: &str = "application/cloudevents+json";
+/// The type of the message of a test of a webhook endpoint.
+const TEST: &str = "webhook.test";
 /// What a path segment keeps as it is: the unreserved characters of RFC 3986.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -52,6 +54,18 @@ pub fn inventory_cloud_event(out: &mut Vec<u8>, derived: &InventoryEvent, source
     if counted {
         data.number("sequence", figures.sequence);
     }
+    data.close();
+    object.close();
+}
+
+/// The message of a test of a webhook endpoint. It is no event of the feed.
+pub fn cloud_event_of_test(out: &mut Vec<u8>, id: EventId, webhook_id: &str, at: Instant, source: &str) {
+    let mut object = open_cloud_event(out, source, TEST);
+    object.uuid("id", id.as_u128());
+    object.time("time", at);
+    object.text("subject", webhook_id);
+    let mut data = Object::open(object.value("data"));
+    data.text("webhook_id", webhook_id);
     data.close();
     object.close();
 }

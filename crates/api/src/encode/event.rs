@@ -2,12 +2,13 @@
 
 use super::json::{Object, array, put_text};
 use super::terms::put_optional_terms;
-use super::{
-    checkout, item, limits, pools, put_line_details, put_related, reconciliation, sinks, status, text_of,
-    units, webhooks,
-};
+use super::{checkout, item, limits, pools, put_line_details, put_related, status, text_of, units};
 use crate::EventType;
 use crate::resources::keys::ApiKeyFields;
+use crate::resources::webhooks::EndpointEventFields;
+use crate::sink_record::SinkRecord;
+use crate::stock_master_record::ReconciliationReport;
+use crate::webhook_record::WebhookRecord;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
     RequestId, Scope, StockChange, StockCounters, Trace, Transition,
@@ -88,7 +89,11 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 }
                 RecordChange::SinkEventSkipped => {
                     object.text("sink", id);
-                    sinks::of_event(&mut object, record.value.as_ref());
+                    let value = record.value.as_ref();
+                    let sink = value.and_then(|value| SinkRecord::from_bytes(value.as_bytes()).ok());
+                    if let Some(skipped) = sink.as_ref().and_then(|sink| sink.skipped.last()) {
+                        object.number("skipped_position", skipped.position);
+                    }
                 }
                 RecordChange::EndpointCreated
                 | RecordChange::EndpointChanged
@@ -96,11 +101,20 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 | RecordChange::EndpointDisabled
                 | RecordChange::EndpointSecretRotated => {
                     object.text("webhook_id", id);
-                    webhooks::of_event(&mut object, record.value.as_ref());
+                    let value = record.value.as_ref();
+                    let webhook = value.and_then(|value| WebhookRecord::from_bytes(value.as_bytes()).ok());
+                    if let Some(webhook) = &webhook {
+                        object.members_of(&EndpointEventFields::from(webhook));
+                    }
                 }
                 RecordChange::StockReconciled => {
                     object.text("stock_master", id);
-                    reconciliation::of_event(&mut object, record.value.as_ref());
+                    let value = record.value.as_ref();
+                    let report =
+                        value.and_then(|value| ReconciliationReport::from_bytes(value.as_bytes()).ok());
+                    if let Some(report) = &report {
+                        super::shape(object.value("counts"), &report.counts);
+                    }
                 }
             }
         }

@@ -13,16 +13,13 @@ mod limits;
 mod list;
 mod pools;
 mod prices;
-mod reconciliation;
-mod sinks;
 mod terms;
 mod units;
-mod webhooks;
 
 pub use checkout::{BuyerAction, checkout, order, order_status, payment};
 pub use cloud_event::{
-    CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, event_subject, inventory_cloud_event, item_subject,
-    path_segment,
+    CLOUD_EVENT_CONTENT, CLOUD_EVENT_PREFIX, cloud_event, cloud_event_of_test, event_subject,
+    inventory_cloud_event, item_subject, path_segment,
 };
 pub use event::{event, event_type, traceparent};
 pub use json::{day_of, instant_text};
@@ -32,14 +29,8 @@ pub use list::{
 };
 pub use pools::{pool, pools};
 pub use prices::quote;
-pub use reconciliation::{reconciliation_report, stock_masters};
-pub use sinks::{sink, sink_replay, sinks};
 pub(crate) use units::status_name;
 pub use units::{added, map_etag, seat_map, unit};
-pub use webhooks::{
-    Delivery, DeliveryStatus, WebhookTest, cloud_event_of_test, deliveries, webhook, webhook_replay,
-    webhook_secret, webhook_test, webhooks, with_secret,
-};
 
 use json::{Object, array};
 use serde::Serialize;

@@ -5,6 +5,7 @@
 
 mod list;
 mod paging;
+mod patch;
 mod query;
 mod strict;
 mod text;
@@ -14,14 +15,15 @@ mod whole;
 mod words;
 
 pub(crate) use list::list;
-pub(crate) use paging::{KEY_CURSOR, LABEL_CURSOR, PAGE_SIZE, page_size};
+pub(crate) use paging::{KEY_CURSOR, LABEL_CURSOR, PAGE_SIZE, POSITION_CURSOR, page_size};
+pub(crate) use patch::{is_kept, read_patch, write_patch};
 pub(crate) use query::{QueryShape, of_text, to_text};
 pub(crate) use strict::RequestBody;
-pub(crate) use text::{IDEMPOTENCY_KEY, LABEL, LabelText, Text, form, label_text, text};
+pub(crate) use text::{IDEMPOTENCY_KEY, LABEL, LabelText, Text, UUID, form, label_text, text};
 pub(crate) use time::GIVEN_TIME;
-pub(crate) use values::{ByType, FieldValue, NUMBER};
-pub(crate) use whole::{Whole, whole};
-pub(crate) use words::{Words, read_word, words};
+pub(crate) use values::{ByType, FieldValue, NUMBER, plain_values};
+pub(crate) use whole::{EVENT_POSITION, Whole, whole};
+pub(crate) use words::{OneOf, Words, one_of, read_word, words};
 
 use crate::openapi::schema::{closed, named, object};
 use serde::{Deserializer, Serializer};
@@ -81,14 +83,22 @@ pub(crate) struct MemberSchema {
     pub(crate) is_required: bool,
 }
 
-/// The schema of an object. One of the members `any_of` has to be there.
-pub(crate) fn object_schema<S: Shape>(description: &str, is_request: bool, any_of: &[&str]) -> Value {
+/// The schema of an object. A rule is a keyword, and the members that it is about.
+pub(crate) fn object_schema<S: Shape>(
+    description: &str,
+    is_request: bool,
+    rules: &[(&str, &[&str])],
+) -> Value {
     let members = S::members(if is_request { Part::Request } else { Part::Answer });
     let members =
         members.into_iter().map(|member| (member.name, member.schema, member.is_required)).collect();
     let mut schema = if is_request { closed(description, members) } else { object(description, members) };
-    if !any_of.is_empty() {
-        schema["anyOf"] = any_of.iter().map(|member| json!({ "required": [member] })).collect();
+    for (keyword, members) in rules {
+        schema[*keyword] = if *keyword == "not" {
+            json!({ "required": members })
+        } else {
+            members.iter().map(|member| json!({ "required": [member] })).collect()
+        };
     }
     schema
 }

@@ -18,6 +18,9 @@ pub(crate) const LABEL_CURSOR: Cursor = Cursor(|text| cursor::label(text).is_som
 /// The cursor of a list in the order of the ids of API keys.
 pub(crate) const KEY_CURSOR: Cursor = Cursor(|text| cursor::key(text).is_some());
 
+/// The cursor of a list in the order of the positions of events.
+pub(crate) const POSITION_CURSOR: Cursor = Cursor(|text| cursor::position(text).is_some());
+
 /// Cursors: texts that are opaque to callers, for which this function is true.
 pub(crate) struct Cursor(fn(&str) -> bool);
 

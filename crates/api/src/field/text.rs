@@ -41,11 +41,14 @@ pub(crate) const fn form(pattern: &'static str) -> Text {
     text(0..=usize::MAX).ascii().pattern(pattern)
 }
 
+/// An id in an answer.
+pub(crate) const UUID: Text = form("").format("uuid");
+
 /// A label in an answer.
 pub(crate) const LABEL: Text = text(1..=LABEL_BYTES);
 
 impl Text {
-    /// Only texts that match.
+    /// Only texts that match; all, if it is empty.
     pub(crate) const fn pattern(self, pattern: &'static str) -> Self {
         Self { pattern, ..self }
     }
@@ -95,7 +98,9 @@ impl Text {
             put("minLength", self.least.into());
             put("maxLength", self.most.into());
         }
-        put("pattern", self.pattern.into());
+        if !self.pattern.is_empty() {
+            put("pattern", self.pattern.into());
+        }
         if self.counts_bytes {
             put("x-max-bytes", self.most.into());
         }

@@ -4,7 +4,9 @@ use super::{Kind, Shape, reference};
 use crate::openapi::checkouts::provider_name;
 use crate::openapi::schema;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::fmt;
 use stockhold_domain::{Label, ProviderRef};
@@ -123,25 +125,28 @@ impl FieldValue for KeyId {
 /// A type that serde reads and writes as the API does.
 macro_rules! plain_values {
     ($($type:ty: $schema:expr,)+) => {$(
-        impl FieldValue for $type {
-            fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                Self::deserialize(from)
+        impl $crate::field::FieldValue for $type {
+            fn read<'de, D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                ::serde::Deserialize::deserialize(from)
             }
 
-            fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                self.serialize(to)
+            fn write<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                ::serde::Serialize::serialize(self, to)
             }
 
-            fn schema(description: &str) -> Value {
+            fn schema(description: &str) -> ::serde_json::Value {
                 $schema(description)
             }
         }
     )+};
 }
 
+pub(crate) use plain_values;
+
 plain_values! {
     String: schema::text,
     u64: schema::counter,
+    i64: schema::whole,
 }
 
 impl FieldValue for bool {
@@ -170,7 +175,7 @@ impl FieldValue for bool {
     }
 }
 
-/// A number of at least 0 with a fraction.
+/// A number of at least 0 with three digits of a fraction.
 pub(crate) const NUMBER: Number = Number;
 
 pub(crate) struct Number;
@@ -181,7 +186,7 @@ impl Kind<f64> for Number {
     }
 
     fn write<S: Serializer>(&self, value: &f64, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(*value)
+        RawValue::from_string(format!("{value:.3}")).map_err(S::Error::custom)?.serialize(to)
     }
 
     fn schema(&self, description: &str) -> Value {

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde_json::Value;
 use std::fmt;
 use std::ops::RangeInclusive;
+use stockhold_domain::limits::POSITION;
 
 /// Whole numbers within bounds.
 #[derive(Clone, Copy)]
@@ -22,6 +23,9 @@ pub(crate) struct Whole {
 pub(crate) const fn whole(bounds: RangeInclusive<u64>) -> Whole {
     Whole { least: *bounds.start(), most: *bounds.end(), unit: "", default: None }
 }
+
+/// The position of an event.
+pub(crate) const EVENT_POSITION: Whole = whole(1..=POSITION);
 
 impl Whole {
     /// What is counted, for errors.

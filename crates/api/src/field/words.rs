@@ -1,6 +1,10 @@
 //! Members that are one of some words.
 
-use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use super::Kind;
+use crate::openapi::schema;
+use serde::Serializer;
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use serde_json::Value;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -73,5 +77,28 @@ impl<T: Words> Visitor<'_> for WordVisitor<T> {
 
     fn visit_str<E: Error>(self, word: &str) -> Result<T, E> {
         T::of_word(word).ok_or_else(|| E::invalid_value(Unexpected::Str(word), &self))
+    }
+}
+
+/// Words of an answer that have no type of their own.
+#[derive(Clone, Copy)]
+pub(crate) struct OneOf(fn() -> Vec<&'static str>);
+
+/// One of these words in an answer.
+pub(crate) const fn one_of(words: fn() -> Vec<&'static str>) -> OneOf {
+    OneOf(words)
+}
+
+impl Kind<String> for OneOf {
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<String, D::Error> {
+        String::deserialize(from)
+    }
+
+    fn write<S: Serializer>(&self, value: &String, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value)
+    }
+
+    fn schema(&self, description: &str) -> Value {
+        schema::word(&(self.0)(), description)
     }
 }

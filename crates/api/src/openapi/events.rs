@@ -5,14 +5,15 @@ use super::operation::{Operation, component, in_query};
 use super::reservations::{example, on_one};
 use super::samples::{cart, event_id, happened, history, item, item_key, label as made_label};
 use super::schema::{
-    Member, always, array, counter, flag, integer, label, maybe, metadata, named, object, quantity, text,
-    time, units, uuid, word,
+    Member, always, array, counter, integer, label, maybe, metadata, named, object, quantity, text, time,
+    units, uuid, word,
 };
 use crate::EventType;
 use crate::decode::{EVENTS_EXAMINED, EventFormat, PAGE_LIMIT};
 use crate::encode;
 use crate::field::{FieldValue, Part, Shape};
 use crate::resources::keys::ApiKeyFields;
+use crate::resources::webhooks::EndpointEventFields;
 use crate::routes::RouteId;
 use serde_json::{Map, Value, json};
 use stockhold_domain::limits::{BASKET_LINES, LIMITS, LINE_QUANTITY, MERGE_SOURCES};
@@ -97,12 +98,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             framed(
                 "What became of a webhook endpoint. It never shows a secret.",
                 OF_ENDPOINTS,
-                vec![
-                    always("webhook_id", uuid("The endpoint's id.")),
-                    maybe("url", text("Where events are sent to. Absent: it was deleted.")),
-                    maybe("enabled", flag("Whether it gets events. Absent: it was deleted.")),
-                    maybe("reason", text("Why the server disabled it.")),
-                ],
+                with_fields::<EndpointEventFields>(always("webhook_id", uuid("The endpoint's id."))),
             ),
         ),
         ("EventLine", line()),
@@ -323,17 +319,19 @@ fn of_sale() -> Value {
 }
 
 fn of_key() -> Value {
-    let mut members = vec![always("key_id", KeyId::schema("Which key."))];
-    // They are absent from the event of a key that was written in a form that this version can't read.
-    let fields = ApiKeyFields::members(Part::Optional).into_iter();
-    members.extend(fields.map(|member| maybe(member.name, member.schema)));
     framed(
         "What became of an API key, as it is after the event. `access.key_created`: it was created. `access.key_rolled`: it was \
          created and replaces the key `rolled_from`. `access.key_revoked`: it was revoked, or a roll set its end: `revoked_at` or \
          `expires_at` says when. Shown to callers with the scope `keys:admin` only.",
         OF_KEYS,
-        members,
+        with_fields::<ApiKeyFields>(always("key_id", KeyId::schema("Which key."))),
     )
+}
+
+/// An id, and what is shown of its record. It is absent if the record was deleted, or written in a form that this version can't read.
+fn with_fields<S: Shape>(id: Member) -> Vec<Member> {
+    let fields = S::members(Part::Optional).into_iter();
+    std::iter::once(id).chain(fields.map(|member| maybe(member.name, member.schema))).collect()
 }
 
 fn line() -> Value {

@@ -11,12 +11,9 @@
 
 pub(crate) mod operation;
 mod problems;
-mod reconciliation;
 pub(crate) mod samples;
 pub(crate) mod schema;
-mod sinks;
 mod stock_requests;
-mod webhooks;
 
 mod answers;
 pub(crate) mod lists;
@@ -78,9 +75,10 @@ fn made() -> Value {
         resources::limits::operations(),
         resources::customers::operations(),
         resources::gate::operations(),
-        reconciliation::operations(),
-        sinks::operations(),
-        webhooks::operations(),
+        resources::reconciliation::operations(),
+        resources::sinks::operations(),
+        resources::webhooks::operations(),
+        resources::deliveries::operations(),
         resources::archive::operations(),
         profiles::operations(),
         resources::keys::operations(),
@@ -136,9 +134,10 @@ fn schemas() -> Map<String, Value> {
         resources::limits::schemas(),
         resources::customers::schemas(),
         resources::gate::schemas(),
-        reconciliation::schemas(),
-        sinks::schemas(),
-        webhooks::schemas(),
+        resources::reconciliation::schemas(),
+        resources::sinks::schemas(),
+        resources::webhooks::schemas(),
+        resources::deliveries::schemas(),
         resources::archive::schemas(),
         cloud_events::schemas(),
         pools::schemas(),

@@ -428,10 +428,10 @@ pub(super) fn made(reason: Reason) -> Problem {
             Problem::archive_failed("opening /mnt/archive/archive.lock: Permission denied (os error 13)")
         }
         Reason::UnknownSink => Problem::unknown_sink("ledgr"),
-        Reason::UnknownWebhook => Problem::unknown_webhook(super::webhooks::ID),
+        Reason::UnknownWebhook => Problem::unknown_webhook(crate::resources::webhooks::ID),
         Reason::UnknownDelivery => Problem::unknown_delivery(&super::samples::event_id(1).to_string()),
         Reason::TooManyWebhooks => Problem::too_many_webhooks(crate::webhook_record::WEBHOOKS),
-        Reason::WebhookDisabled => Problem::webhook_disabled(super::webhooks::ID),
+        Reason::WebhookDisabled => Problem::webhook_disabled(crate::resources::webhooks::ID),
         Reason::SinkInUse => Problem::sink_in_use("ledger"),
         Reason::SinkFailed => Problem::sink_failed("orders", "connecting to RabbitMQ: no answer within 10 s"),
         Reason::KeyEnded => Problem::key_ended(shop_key().key_id),

@@ -153,6 +153,11 @@ pub(crate) fn integer(least: u64, most: u64, description: &str) -> Value {
     json!({ "type": "integer", "format": format, "minimum": least, "maximum": most, "description": description })
 }
 
+/// Any whole number.
+pub(crate) fn whole(description: &str) -> Value {
+    json!({ "type": "integer", "format": "int64", "description": description })
+}
+
 /// A whole number that only grows.
 pub(crate) fn counter(description: &str) -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": 0, "description": description })

@@ -1,5 +1,6 @@
 //! API keys: everything about a key, never its digest, and the key itself only once.
 
+use super::texts;
 use crate::encode;
 use crate::field::{
     FieldValue, GIVEN_TIME, IDEMPOTENCY_KEY, KEY_CURSOR, Kind, LabelText, PAGE_SIZE, Text, Whole, entry,
@@ -214,10 +215,6 @@ impl KeyRequest {
         ]);
         members.to_string().into_bytes()
     }
-}
-
-fn texts(labels: &[Label]) -> Vec<String> {
-    labels.iter().map(Label::to_string).collect()
 }
 
 impl RollRequest {

@@ -3,6 +3,16 @@
 
 pub mod archive;
 pub mod customers;
+pub mod deliveries;
 pub mod gate;
 pub mod keys;
 pub mod limits;
+pub mod reconciliation;
+pub mod sinks;
+pub mod webhooks;
+
+use stockhold_domain::Label;
+
+fn texts(labels: &[Label]) -> Vec<String> {
+    labels.iter().map(Label::to_string).collect()
+}

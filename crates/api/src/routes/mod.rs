@@ -5,13 +5,10 @@
 
 mod checkouts;
 mod profiles;
-mod reconciliation;
 mod reservations;
 pub(crate) mod row;
-mod sinks;
 pub(crate) mod table;
 mod units;
-mod webhooks;
 
 pub(crate) use row::EVENT_STREAM;
 pub use table::RouteId;

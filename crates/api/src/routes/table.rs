@@ -7,10 +7,10 @@ use super::row::{
 use super::{
     Access, Body, Content, Method, Preconditions, RequiredScope, Response, Restriction, RouteSpec, Tag,
 };
-use super::{checkouts, profiles, reconciliation, reservations, sinks, units, webhooks};
+use super::{checkouts, profiles, reservations, units};
 use crate::decode::{BASKET_BODY_BYTES, COMMANDS_BODY_BYTES, UNITS_BODY_BYTES};
 use crate::problem::Reason;
-use crate::resources::{archive, customers, gate, keys, limits};
+use crate::resources::{archive, customers, deliveries, gate, keys, limits, reconciliation, sinks, webhooks};
 use stockhold_service::Scope;
 
 /// Declares the routes in one table, so that no route lacks a row.
@@ -458,9 +458,9 @@ routes! {
     DeleteWebhook Delete "/v1/webhooks/{webhook_id}" "delete_webhook" [webhooks::DELETE_WEBHOOK] {}
     TestWebhook Post "/v1/webhooks/{webhook_id}/test" "test_webhook" [webhooks::TEST_WEBHOOK] {}
     RotateWebhook Post "/v1/webhooks/{webhook_id}/rotate" "rotate_webhook_secret" [webhooks::ROTATE_WEBHOOK] {}
-    ListDeliveries Get "/v1/webhooks/{webhook_id}/deliveries" "list_deliveries" [webhooks::LIST_DELIVERIES] {}
-    RetryDelivery Post "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry" "retry_delivery" [webhooks::RETRY_DELIVERY] {}
-    ReplayWebhook Post "/v1/webhooks/{webhook_id}/replay" "replay_webhook" [webhooks::REPLAY_WEBHOOK] {}
+    ListDeliveries Get "/v1/webhooks/{webhook_id}/deliveries" "list_deliveries" [deliveries::LIST_DELIVERIES] {}
+    RetryDelivery Post "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry" "retry_delivery" [deliveries::RETRY_DELIVERY] {}
+    ReplayWebhook Post "/v1/webhooks/{webhook_id}/replay" "replay_webhook" [deliveries::REPLAY_WEBHOOK] {}
     ArchiveEvents Post "/v1/archive" "archive_events" [archive::ARCHIVE_EVENTS] {}
     HubStock Get "/hub/stock/{hub_id}/{sku}" "hub_stock" [profiles::HUB_STOCK] { restriction: Restriction::ByItem, }
     HubReserve Post "/hub/reserve" "hub_reserve" [profiles::HUB_RESERVE] { restriction: Restriction::ByItem, }

@@ -20,3 +20,4 @@ mod profiles;
 mod samples;
 mod shapes;
 mod sources;
+mod webhooks;

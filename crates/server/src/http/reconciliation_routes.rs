@@ -3,32 +3,30 @@
 use super::reply;
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, Worker};
-use stockhold_api::decode::{Invalid, ReconcileAction};
-use stockhold_api::encode;
+use stockhold_api::decode::Invalid;
 use stockhold_api::problem::Problem;
+use stockhold_api::resources::reconciliation::{ReconcileAction, ReconciliationReport, StockMasterList};
 use stockhold_relay::ReconciliationError;
 use stockhold_store::Failure;
 
 impl Worker {
     /// `GET /v1/reconciliation`
     pub(super) async fn reconciliation(&self) -> HandlerResult {
-        let all = self.relay.stock_masters().await.map_err(|failure| RequestError::from_store(&failure))?;
-        Ok(reply::json(|out| encode::stock_masters(out, &all)))
+        let data = self.relay.stock_masters().await.map_err(|failure| RequestError::from_store(&failure))?;
+        Ok(reply::shape(&StockMasterList { data }))
     }
 
     /// `POST /v1/reconciliation`
     pub(super) async fn reconcile(&self, (stock_master, action): (String, ReconcileAction)) -> HandlerResult {
-        match action {
-            ReconcileAction::Compare { dry_run } => {
-                let report = self.relay.reconcile(&stock_master, dry_run).await.map_err(refusal)?;
-                Ok(reply::json(|out| encode::reconciliation_report(out, &report)))
-            }
+        let dry_run = match action {
+            ReconcileAction::Compare { dry_run } => dry_run,
             ReconcileAction::AcceptBatch(batch) => {
-                self.relay.accept_batch(&stock_master, &batch).await.map_err(refusal)?;
-                let report = self.relay.reconcile(&stock_master, true).await.map_err(refusal)?;
-                Ok(reply::json(|out| encode::reconciliation_report(out, &report)))
+                self.relay.accept_batch(&stock_master, batch.as_str()).await.map_err(refusal)?;
+                true
             }
-        }
+        };
+        let report = self.relay.reconcile(&stock_master, dry_run).await.map_err(refusal)?;
+        Ok(reply::shape(&ReconciliationReport::from(&report)))
     }
 
     /// `DELETE /v1/reconciliation/{stock_master}`

@@ -1,38 +1,36 @@
 //! The routes of event sinks. They concern all events, so a caller with restrictions may neither see nor change them.
 
-use super::reply;
+use super::reply::{self, Reply};
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, Worker};
-use stockhold_api::decode::{Invalid, ReplayFrom};
-use stockhold_api::encode;
+use stockhold_api::decode::{EventBound, Invalid};
 use stockhold_api::problem::Problem;
+use stockhold_api::resources::sinks::{SinkList, SkipRequest};
 use stockhold_relay::SinkCommandError;
 
 impl Worker {
     /// `GET /v1/sinks`
     pub(super) async fn sinks(&self) -> HandlerResult {
-        let all = self.relay.statuses().await.map_err(|failure| RequestError::from_store(&failure))?;
-        Ok(reply::json(|out| encode::sinks(out, &all)))
+        let data = self.relay.statuses().await.map_err(|failure| RequestError::from_store(&failure))?;
+        Ok(reply::shape(&SinkList { data }))
     }
 
     /// `POST /v1/sinks/{sink}/skip`
-    pub(super) async fn skip_event(&self, (name, position): (String, u64)) -> HandlerResult {
-        self.relay.skip(&name, position).await.map_err(|error| refusal(error, &name))?;
+    pub(super) async fn skip_event(&self, (name, request): (String, SkipRequest)) -> HandlerResult {
+        self.relay.skip(&name, request.position).await.map_err(|error| refusal(error, &name))?;
         Ok(reply::empty(204))
     }
 
     /// `POST /v1/sinks/{sink}/replay`
-    pub(super) async fn replay_sink(&self, (name, from): (String, ReplayFrom)) -> HandlerResult {
+    pub(super) async fn replay_sink(&self, (name, from): (String, EventBound)) -> HandlerResult {
         let from = match from {
-            ReplayFrom::Position(position) => position,
-            ReplayFrom::Since(since) => {
+            EventBound::Position(position) => position,
+            EventBound::Time(since) => {
                 self.relay.position_at(since).await.map_err(|failure| RequestError::from_store(&failure))?
             }
         };
         let range = self.relay.replay(&name, from).await.map_err(|error| refusal(error, &name))?;
-        let mut reply = reply::json(|out| encode::sink_replay(out, range));
-        reply.status = 202;
-        Ok(reply)
+        Ok(Reply { status: 202, ..reply::shape(&range) })
     }
 
     /// `POST /v1/sinks/{sink}/init`

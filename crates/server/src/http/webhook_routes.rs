@@ -7,20 +7,22 @@ use super::keys::{KeyUse, NEVER, idempotency_key, used};
 use super::reply::{self, Reply};
 use super::request_error::RequestError;
 use super::worker::{HandlerResult, RequestContext, Worker};
+use std::borrow::Cow;
 use stockhold_api::EventTypes;
-use stockhold_api::decode::{
-    CreateWebhook, DeliveriesQuery, EventBound, Invalid, RotateWebhook, WebhookChange, WebhookReplayRequest,
-};
-use stockhold_api::encode;
+use stockhold_api::decode::{EventBound, Invalid};
 use stockhold_api::problem::Problem;
+use stockhold_api::resources::deliveries::{DeliveriesQuery, DeliveryPage, EventRange};
+use stockhold_api::resources::webhooks::{
+    NewWebhook, RotateRequest, Webhook, WebhookChange, WebhookList, WebhookRequest, WebhookSecret,
+};
 use stockhold_api::routes::RouteId;
 use stockhold_api::webhook_record::{EndpointSecret, StoredSecret, WEBHOOKS, WebhookRecord, WebhookStatus};
 use stockhold_domain::{
     Command, EventId, Instant, Label, Outcome, Record, RecordChange, RecordKey, RecordKind, RecordValue,
     Rejection, Reply as Made, SetRecord,
 };
-use stockhold_relay::{DeliveryPage, WebhookCommandError};
-use stockhold_service::{Scope, WebhookSecret};
+use stockhold_relay::{DeliveryFilter, WebhookCommandError};
+use stockhold_service::{Scope, WebhookSecret as SecretText};
 use stockhold_store::{Failure, Query, QueryResult};
 
 /// Tries of a change of an endpoint that others change at the same time.
@@ -33,17 +35,17 @@ impl Worker {
     pub(super) async fn create_webhook(
         &self,
         context: RequestContext<'_>,
-        request: CreateWebhook<'_>,
+        mut request: WebhookRequest,
     ) -> HandlerResult {
         let meaning = request.meaning();
-        let key = idempotency_key(context, request.idempotency_key)?;
+        let key = idempotency_key(context, request.idempotency_key.take().map(Cow::Owned))?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
         let used = used(context, RouteId::CreateWebhook.spec().operation, key_use);
         let is_full = self.all_webhooks().await?.len() >= WEBHOOKS;
         if is_full && used.is_none() {
             return Err(Problem::too_many_webhooks(WEBHOOKS).into());
         }
-        let now = self.clocks.wall.now();
+        let (now, secret) = (self.clocks.wall.now(), new_secret()?);
         let mut record = WebhookRecord {
             url: String::new(),
             types: Vec::new(),
@@ -52,13 +54,13 @@ impl Worker {
             rate_limit: None,
             status: WebhookStatus::Enabled,
             disabled_reason: None,
-            secrets: vec![EndpointSecret { secret: StoredSecret::Clear(new_secret()?), ends_at: None }],
+            secrets: vec![EndpointSecret { secret: StoredSecret::Clear(secret.clone()), ends_at: None }],
             created_at: now.micros(),
             updated_at: now.micros(),
             enabled_after: self.newest_position().await?,
             scopes: context.caller.principal.scopes.iter().map(|scope| scope.name().to_owned()).collect(),
         };
-        self.set_members(&mut record, request.settings)?;
+        self.set_members(&mut record, request.into())?;
         let id = label(&self.made_id(now).to_string())?;
         // A command that can't take effect asks whether the request is a repeated one.
         let expected_version = if is_full { NEVER } else { ABSENT };
@@ -66,14 +68,10 @@ impl Worker {
         let value = Some(self.to_stored(&id, &record)?);
         let command = Command::SetRecord(SetRecord { key: record_key(&id), expected_version, value, change });
         match self.run(context, command, used).await? {
-            Outcome::Done(_) => {
-                Ok(created(&id, reply::json(|out| encode::with_secret(out, id.as_str(), &record))))
-            }
+            Outcome::Done(_) => Ok(created(&id, &record, Some(&secret))),
             // A secret is shown once.
             Outcome::Replayed(Made::Record(Record { key, value: Some(value), .. })) => {
-                let record = read(&value)?;
-                let shown = reply::json(|out| encode::webhook(out, key.id.as_str(), &record));
-                Ok(Reply { replayed: true, ..created(&key.id, shown) })
+                Ok(Reply { replayed: true, ..created(&key.id, &read(&value)?, None) })
             }
             // It was deleted since.
             Outcome::Replayed(Made::Record(Record { key, value: None, .. })) => {
@@ -90,13 +88,14 @@ impl Worker {
     /// `GET /v1/webhooks`
     pub(super) async fn webhooks(&self) -> HandlerResult {
         let all = self.all_webhooks().await?;
-        Ok(reply::json(|out| encode::webhooks(out, &all)))
+        let data = all.iter().map(|(id, record)| Webhook::of(id, record)).collect();
+        Ok(reply::shape(&WebhookList { data }))
     }
 
     /// `GET /v1/webhooks/{webhook_id}`
     pub(super) async fn webhook(&self, id: Label) -> HandlerResult {
         let (record, _) = self.stored_webhook(&id).await?;
-        Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)))
+        Ok(reply::shape(&Webhook::of(id.as_str(), &record)))
     }
 
     /// `PATCH /v1/webhooks/{webhook_id}`
@@ -118,7 +117,7 @@ impl Worker {
             record.updated_at = self.clocks.wall.now().micros();
             let change = RecordChange::EndpointChanged;
             if self.has_set(context, &id, Some(&record), version, change).await? {
-                return Ok(reply::json(|out| encode::webhook(out, id.as_str(), &record)));
+                return Ok(reply::shape(&Webhook::of(id.as_str(), &record)));
             }
         }
         Err(RequestError::from_store(&Failure::Overloaded))
@@ -144,24 +143,24 @@ impl Worker {
         let (record, _) = self.own_webhook(context, &id).await?;
         let event_id = self.made_id(self.clocks.wall.now());
         let test = self.relay.test_webhook(id.as_str(), &record, event_id).await;
-        Ok(Reply { status: 202, ..reply::json(|out| encode::webhook_test(out, event_id, &test)) })
+        Ok(Reply { status: 202, ..reply::shape(&test) })
     }
 
     /// `POST /v1/webhooks/{webhook_id}/rotate`
     pub(super) async fn rotate_webhook(
         &self,
         context: RequestContext<'_>,
-        request: RotateWebhook<'_>,
+        (id, request): (Label, RotateRequest),
     ) -> HandlerResult {
-        let meaning = request.meaning();
-        let key = idempotency_key(context, request.idempotency_key)?;
+        let (meaning, overlap) = (request.meaning(&id), i64::from(request.overlap()));
+        let key = idempotency_key(context, request.idempotency_key.map(Cow::Owned))?;
         let key_use = KeyUse { key: key.as_deref(), meaning: &meaning };
         let used = used(context, RouteId::RotateWebhook.spec().operation, key_use);
-        let (id, secret) = (request.webhook_id, new_secret()?);
+        let secret = new_secret()?;
         for _ in 0..TRIES {
             let (mut record, expected_version) = self.own_webhook(context, &id).await?;
             let now = self.clocks.wall.now();
-            let end = Instant::from_micros(now.micros() + i64::from(request.overlap_seconds) * 1_000_000);
+            let end = Instant::from_micros(now.micros() + overlap * 1_000_000);
             record.rotate(secret.clone(), end, now);
             let (key, value) = (record_key(&id), Some(self.to_stored(&id, &record)?));
             let change = RecordChange::EndpointSecretRotated;
@@ -183,13 +182,13 @@ impl Worker {
         context: RequestContext<'_>,
         (id, query): (Label, DeliveriesQuery),
     ) -> HandlerResult {
-        self.take_page_tokens(context, query.limit).await?;
+        let limit = query.page_size();
+        self.take_page_tokens(context, limit).await?;
         let (record, _) = self.stored_webhook(&id).await?;
-        let page = DeliveryPage { status: query.status, before: query.before, limit: query.limit };
-        let found = self.relay.webhook_deliveries(id.as_str(), &record, page).await;
+        let filter = DeliveryFilter { status: query.status, before: query.before(), limit };
+        let found = self.relay.webhook_deliveries(id.as_str(), &record, filter).await;
         let (all, next) = found.map_err(|error| refusal(error, ""))?;
-        let next = next.map(|next| next.to_string());
-        Ok(reply::json(|out| encode::deliveries(out, &all, next.as_deref())))
+        Ok(reply::shape(&DeliveryPage::of(all, next)))
     }
 
     /// `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry`
@@ -208,16 +207,16 @@ impl Worker {
     pub(super) async fn replay_webhook(
         &self,
         context: RequestContext<'_>,
-        (id, request): (Label, WebhookReplayRequest),
+        (id, range): (Label, EventRange),
     ) -> HandlerResult {
         let record = self.enabled_webhook(context, &id).await?;
         let position_at =
             async |at| self.relay.position_at(at).await.map_err(|failure| RequestError::from_store(&failure));
-        let from = match request.from {
+        let from = match range.from {
             EventBound::Position(position) => position,
             EventBound::Time(since) => position_at(since).await?,
         };
-        let to = match request.to {
+        let to = match range.to {
             None => None,
             Some(EventBound::Position(position)) => Some(position),
             // The last event before the next microsecond.
@@ -226,26 +225,20 @@ impl Worker {
                 Some(position_at(next).await?.saturating_sub(1))
             }
         };
-        let replay = self.relay.replay_webhook(id.as_str(), &record, (from, to), request.only_failed).await;
+        let replay = self.relay.replay_webhook(id.as_str(), &record, (from, to), range.only_failed).await;
         let replay = replay.map_err(|error| refusal(error, ""))?;
-        let shown = reply::json(|out| encode::webhook_replay(out, replay.from, replay.to, replay.deliveries));
-        Ok(Reply { status: 202, ..shown })
+        Ok(Reply { status: 202, ..reply::shape(&replay) })
     }
 
     /// Sets what a request says of an endpoint.
     fn set_members(&self, record: &mut WebhookRecord, change: WebhookChange) -> Result<(), RequestError> {
-        if let Some(url) = change.url {
-            self.relay.check_webhook_url(&url).map_err(|what| Invalid::new("/url", what))?;
-            record.url = url;
+        if let Some(url) = &change.url {
+            self.relay.check_webhook_url(url).map_err(|what| Invalid::new("/url", what))?;
         }
-        record.types = change.types.unwrap_or_else(|| std::mem::take(&mut record.types));
+        change.apply(record);
         if EventTypes::named(&record.types).overlaps(EventTypes::ACCESS) && !record.may_get_access_events() {
             return Err(missing_scope(Scope::KeysAdmin));
         }
-        record.skus = change.skus.unwrap_or_else(|| std::mem::take(&mut record.skus));
-        record.locations = change.locations.unwrap_or_else(|| std::mem::take(&mut record.locations));
-        record.rate_limit = change.rate_limit.unwrap_or(record.rate_limit);
-        record.status = change.status.unwrap_or(record.status);
         Ok(())
     }
 
@@ -337,16 +330,17 @@ impl Worker {
     }
 }
 
-/// The answer to the request that created an endpoint, or repeats that one.
-fn created(id: &Label, shown: Reply) -> Reply {
+/// The answer to the request that created an endpoint, or repeats that one and gets no secret.
+fn created(id: &Label, record: &WebhookRecord, secret: Option<&SecretText>) -> Reply {
+    let shown = reply::shape(&NewWebhook::of(id.as_str(), record, secret));
     let place = format!("/v1/webhooks/{id}");
     let headers = vec![("location", place.into()), ("cache-control", "no-store".into())];
     Reply { status: 201, headers, ..shown }
 }
 
 /// The answer with a new secret. A repeated request gets none.
-fn rotated(secret: Option<&WebhookSecret>) -> Reply {
-    let shown = reply::json(|out| encode::webhook_secret(out, secret));
+fn rotated(secret: Option<&SecretText>) -> Reply {
+    let shown = reply::shape(&WebhookSecret::of(secret));
     Reply { headers: vec![("cache-control", "no-store".into())], ..shown }
 }
 
@@ -362,8 +356,8 @@ fn read(value: &RecordValue) -> Result<WebhookRecord, RequestError> {
     WebhookRecord::from_bytes(value.as_bytes()).map_err(|error| RequestError::internal(error.to_string()))
 }
 
-fn new_secret() -> Result<WebhookSecret, RequestError> {
-    WebhookSecret::generate().map_err(|error| RequestError::internal(error.to_string()))
+fn new_secret() -> Result<SecretText, RequestError> {
+    SecretText::generate().map_err(|error| RequestError::internal(error.to_string()))
 }
 
 fn refusal(error: WebhookCommandError, delivery: &str) -> RequestError {
