@@ -128,7 +128,7 @@ fn expand(use_of: &ShapeUse, item: &mut ItemStruct) -> Result<Tokens> {
             #(#helpers)*
         }
 
-        impl #impl_generics crate::field::Shape for #shape #type_generics #bounds {
+        impl #impl_generics crate::field::ObjectShape for #shape #type_generics #bounds {
             const NAME: &'static str = #name;
 
             fn members(part: crate::field::Part) -> Vec<crate::field::MemberSchema> {
@@ -304,7 +304,7 @@ fn listed(member: &Member) -> Tokens {
     let is_optional = member.presence != Presence::Always;
     if member.is_flat {
         return quote! {
-            members.extend(<#inner as crate::field::Shape>::members(part.of_flat(#is_optional)));
+            members.extend(<#inner as crate::field::ObjectShape>::members(part.of_flat(#is_optional)));
         };
     }
     let name = member.text();

@@ -47,7 +47,7 @@ pub struct DecrementBatch {
 
 /// A reconciliation that a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReconciliationRequest {
+pub struct ReconciliationOrder {
     /// Its id.
     pub id: String,
     /// Whether nothing is changed.
@@ -96,7 +96,7 @@ pub struct StockMasterRecord {
     pub failures: StockMasterFailures,
     /// What a caller asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<ReconciliationRequest>,
+    pub request: Option<ReconciliationOrder>,
 }
 
 /// Declares the kinds of findings, and their names on the wire.
@@ -212,7 +212,7 @@ impl Finding {
 
 /// What a comparison has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReconciliationReport {
+pub struct ReportRecord {
     /// When it ended, in microseconds since 1970.
     pub at: i64,
     /// Whether nothing was changed.
@@ -239,7 +239,7 @@ pub struct ReconciliationReport {
     pub findings: Vec<Finding>,
 }
 
-impl ReconciliationReport {
+impl ReportRecord {
     /// Most findings that a report shows.
     pub const FINDINGS: usize = 100;
 
@@ -307,7 +307,7 @@ impl StockMasterRecord {
     }
 }
 
-impl ReconciliationReport {
+impl ReportRecord {
     /// The bytes to store.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
@@ -349,7 +349,7 @@ mod tests {
                 figures: Some(DeliveryFailure::new(1, "HTTP 401").with_action(Some("correct the token"))),
                 orders: None,
             },
-            request: Some(ReconciliationRequest { id: "r".to_owned(), dry_run: true }),
+            request: Some(ReconciliationOrder { id: "r".to_owned(), dry_run: true }),
             ..StockMasterRecord::default()
         };
         assert_eq!(StockMasterRecord::from_bytes(&record.to_bytes()).unwrap(), record);
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn what_persists_is_news_once() {
         let with = |kinds: &[FindingKind]| {
-            let mut report = ReconciliationReport::default();
+            let mut report = ReportRecord::default();
             for kind in kinds {
                 report.add(Finding::new(*kind));
             }
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_report_fits_into_a_record() {
-        let mut report = ReconciliationReport::default();
+        let mut report = ReportRecord::default();
         let long = "\u{1}".repeat(128);
         for _ in 0..1_000 {
             let finding = Finding {

@@ -5,7 +5,7 @@ use crate::relay::Relay;
 use crate::stock_masters::{StockMasterOptions, report_name};
 use std::time::Duration;
 use stockhold_api::resources::reconciliation::StockMaster;
-use stockhold_api::stock_master_record::{ReconciliationReport, ReconciliationRequest, StockMasterRecord};
+use stockhold_api::stock_master_record::{ReconciliationOrder, ReportRecord, StockMasterRecord};
 use stockhold_domain::RecordChange;
 use stockhold_store::Failure;
 
@@ -41,7 +41,7 @@ impl Relay {
     /// All stock masters: those that are configured here, and those that the store has a record of.
     pub async fn stock_masters(&self) -> Result<Vec<StockMaster>, Failure> {
         let mut all: Vec<_> = self.records.read_all::<StockMasterRecord>().await?;
-        let reports = self.records.read_all::<ReconciliationReport>().await?;
+        let reports = self.records.read_all::<ReportRecord>().await?;
         for StockMasterOptions { name, kind, .. } in self.stock_master_options() {
             if !all.iter().any(|(known, ..)| known == name) {
                 let record =
@@ -63,12 +63,8 @@ impl Relay {
     }
 
     /// Has a stock master compared now, and returns the report. The instance that serves it does it.
-    pub async fn reconcile(
-        &self,
-        name: &str,
-        dry_run: bool,
-    ) -> Result<ReconciliationReport, ReconciliationError> {
-        let request = ReconciliationRequest { id: self.records.new_id(), dry_run };
+    pub async fn reconcile(&self, name: &str, dry_run: bool) -> Result<ReportRecord, ReconciliationError> {
+        let request = ReconciliationOrder { id: self.records.new_id(), dry_run };
         self.change_stock_master(name, |record| {
             record.request = Some(request.clone());
             Ok(())
@@ -77,7 +73,7 @@ impl Relay {
         let report = report_name(name, dry_run);
         let begun = tokio::time::Instant::now();
         while begun.elapsed() < LONGEST_WAIT {
-            if let Some((found, _)) = self.records.read::<ReconciliationReport>(&report).await?
+            if let Some((found, _)) = self.records.read::<ReportRecord>(&report).await?
                 && found.request_id.as_ref() == Some(&request.id)
             {
                 return Ok(found);
@@ -113,9 +109,9 @@ impl Relay {
         }
         for dry_run in [false, true] {
             let report = report_name(name, dry_run);
-            if let Some((_, version)) = self.records.read::<ReconciliationReport>(&report).await? {
+            if let Some((_, version)) = self.records.read::<ReportRecord>(&report).await? {
                 let deleted =
-                    self.records.write::<ReconciliationReport>(&report, None, version, RecordChange::Silent);
+                    self.records.write::<ReportRecord>(&report, None, version, RecordChange::Silent);
                 deleted.await?;
             }
         }

@@ -12,7 +12,7 @@ use super::metadata::Metadata;
 use super::source::SourceBody;
 use super::terms::body_with_terms;
 use super::units::AttributesField;
-use crate::field::{RequestBody, Shape};
+use crate::field::{ObjectShape, RequestBody};
 use serde::Deserialize;
 use stockhold_domain::Patch;
 
@@ -376,12 +376,12 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid>
 }
 
 /// Reads a shape.
-pub(crate) fn read_request<'a, T: Shape + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
+pub(crate) fn read_request<'a, T: ObjectShape + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Invalid> {
     read::<RequestBody<T>>(body).map(|RequestBody(shape)| shape)
 }
 
 /// Reads a shape that may be left out.
-pub(super) fn read_request_or_default<'a, T: Default + Shape + Deserialize<'a>>(
+pub(super) fn read_request_or_default<'a, T: Default + ObjectShape + Deserialize<'a>>(
     body: &'a [u8],
 ) -> Result<T, Invalid> {
     if body.trim_ascii().is_empty() { Ok(T::default()) } else { read_request(body) }

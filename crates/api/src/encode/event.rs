@@ -7,7 +7,7 @@ use crate::EventType;
 use crate::resources::keys::ApiKeyFields;
 use crate::resources::webhooks::EndpointEventFields;
 use crate::sink_record::SinkRecord;
-use crate::stock_master_record::ReconciliationReport;
+use crate::stock_master_record::ReportRecord;
 use crate::webhook_record::WebhookRecord;
 use stockhold_domain::{
     Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
@@ -110,8 +110,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
                 RecordChange::StockReconciled => {
                     object.text("stock_master", id);
                     let value = record.value.as_ref();
-                    let report =
-                        value.and_then(|value| ReconciliationReport::from_bytes(value.as_bytes()).ok());
+                    let report = value.and_then(|value| ReportRecord::from_bytes(value.as_bytes()).ok());
                     if let Some(report) = &report {
                         super::shape(object.value("counts"), &report.counts);
                     }

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 /// Arrays with so many entries.
 #[derive(Clone, Copy)]
-pub(crate) struct List<K> {
+pub(crate) struct ListOf<K> {
     least: usize,
     most: usize,
     entry: K,
@@ -21,8 +21,8 @@ pub(crate) struct List<K> {
 }
 
 /// Arrays with at least the first and at most the last number of entries.
-pub(crate) const fn list(entries: RangeInclusive<usize>) -> List<ByType> {
-    List {
+pub(crate) const fn list(entries: RangeInclusive<usize>) -> ListOf<ByType> {
+    ListOf {
         least: *entries.start(),
         most: *entries.end(),
         entry: ByType,
@@ -31,11 +31,11 @@ pub(crate) const fn list(entries: RangeInclusive<usize>) -> List<ByType> {
     }
 }
 
-impl<K> List<K> {
+impl<K> ListOf<K> {
     /// The values that an entry takes.
-    pub(crate) fn of<E>(self, entry: E) -> List<E> {
+    pub(crate) fn of<E>(self, entry: E) -> ListOf<E> {
         let Self { least, most, entry_description, instead_of_none, .. } = self;
-        List { least, most, entry, entry_description, instead_of_none }
+        ListOf { least, most, entry, entry_description, instead_of_none }
     }
 
     /// What one entry is, for the document.
@@ -49,7 +49,7 @@ impl<K> List<K> {
     }
 }
 
-impl<T, K: Kind<T>> Kind<Vec<T>> for List<K> {
+impl<T, K: Kind<T>> Kind<Vec<T>> for ListOf<K> {
     fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<Vec<T>, D::Error> {
         let mut count = 0;
         let entries =
@@ -83,7 +83,7 @@ impl<T, K: Kind<T>> Kind<Vec<T>> for List<K> {
 }
 
 struct ListVisitor<'a, T, K> {
-    list: &'a List<K>,
+    list: &'a ListOf<K>,
     count: &'a mut usize,
     entry: PhantomData<T>,
 }

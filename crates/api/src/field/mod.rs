@@ -40,7 +40,7 @@ pub(crate) trait Kind<T> {
 }
 
 /// An object of the API. `#[shape]` implements it.
-pub(crate) trait Shape {
+pub(crate) trait ObjectShape {
     /// Its name in the document.
     const NAME: &'static str;
     /// Its members, in order.
@@ -84,7 +84,7 @@ pub(crate) struct MemberSchema {
 }
 
 /// The schema of an object. A rule is a keyword, and the members that it is about.
-pub(crate) fn object_schema<S: Shape>(
+pub(crate) fn object_schema<S: ObjectShape>(
     description: &str,
     is_request: bool,
     rules: &[(&str, &[&str])],
@@ -104,11 +104,11 @@ pub(crate) fn object_schema<S: Shape>(
 }
 
 /// The name and the schema of a shape, for the document.
-pub(crate) fn entry<S: Shape>() -> (&'static str, Value) {
+pub(crate) fn entry<S: ObjectShape>() -> (&'static str, Value) {
     (S::NAME, S::schema())
 }
 
 /// What a member says that is a shape: the document has the shape once.
-pub(crate) fn reference<S: Shape>() -> Value {
+pub(crate) fn reference<S: ObjectShape>() -> Value {
     named(S::NAME)
 }

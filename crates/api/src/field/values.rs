@@ -1,6 +1,6 @@
 //! Types whose values a member takes as they are.
 
-use super::{Kind, Shape, reference};
+use super::{Kind, ObjectShape, reference};
 use crate::openapi::checkouts::provider_name;
 use crate::openapi::schema;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
@@ -39,7 +39,7 @@ impl<T: FieldValue> Kind<T> for ByType {
     }
 }
 
-impl<T: Shape + Serialize + DeserializeOwned> FieldValue for T {
+impl<T: ObjectShape + Serialize + DeserializeOwned> FieldValue for T {
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Self::deserialize(from)
     }

@@ -11,7 +11,7 @@ use super::schema::{
 use crate::EventType;
 use crate::decode::{EVENTS_EXAMINED, EventFormat, PAGE_LIMIT};
 use crate::encode;
-use crate::field::{FieldValue, Part, Shape};
+use crate::field::{FieldValue, ObjectShape, Part};
 use crate::resources::keys::ApiKeyFields;
 use crate::resources::webhooks::EndpointEventFields;
 use crate::routes::RouteId;
@@ -329,7 +329,7 @@ fn of_key() -> Value {
 }
 
 /// An id, and what is shown of its record. It is absent if the record was deleted, or written in a form that this version can't read.
-fn with_fields<S: Shape>(id: Member) -> Vec<Member> {
+fn with_fields<S: ObjectShape>(id: Member) -> Vec<Member> {
     let fields = S::members(Part::Optional).into_iter();
     std::iter::once(id).chain(fields.map(|member| maybe(member.name, member.schema))).collect()
 }

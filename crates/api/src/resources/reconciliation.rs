@@ -3,8 +3,8 @@
 use crate::decode::Invalid;
 use crate::delivery_state::{DeliveryFailure, DeliveryState};
 use crate::field::{
-    LABEL, MemberSchema, OneOf, Part, Shape, UUID, Whole, entry, list, object_schema, one_of, plain_values,
-    whole,
+    LABEL, MemberSchema, ObjectShape, OneOf, Part, UUID, Whole, entry, list, object_schema, one_of,
+    plain_values, whole,
 };
 use crate::openapi::operation::{Operation, in_path};
 use crate::openapi::reservations::example;
@@ -121,7 +121,7 @@ pub struct ReconciliationReport {
     /// How often each kind of finding occurred.
     pub counts: FindingCounts,
     /// The findings, as far as there is room for them.
-    #[is(list(0..=stored::ReconciliationReport::FINDINGS))]
+    #[is(list(0..=stored::ReportRecord::FINDINGS))]
     pub findings: Vec<Finding>,
 }
 
@@ -163,7 +163,7 @@ impl ReconciliationRequest {
     }
 }
 
-impl Shape for FindingCounts {
+impl ObjectShape for FindingCounts {
     const NAME: &'static str = "FindingCounts";
 
     fn members(_: Part) -> Vec<MemberSchema> {
@@ -183,7 +183,7 @@ impl Shape for FindingCounts {
 
 impl StockMaster {
     /// A stock master, and its last report.
-    pub fn of(name: &str, record: &StockMasterRecord, report: Option<&stored::ReconciliationReport>) -> Self {
+    pub fn of(name: &str, record: &StockMasterRecord, report: Option<&stored::ReportRecord>) -> Self {
         Self {
             stock_master: name.to_owned(),
             kind: record.kind.clone(),
@@ -219,8 +219,8 @@ impl From<&DeliveryFailure> for StockMasterError {
     }
 }
 
-impl From<&stored::ReconciliationReport> for ReconciliationReport {
-    fn from(report: &stored::ReconciliationReport) -> Self {
+impl From<&stored::ReportRecord> for ReconciliationReport {
+    fn from(report: &stored::ReportRecord) -> Self {
         Self {
             at: Instant::from_micros(report.at),
             dry_run: report.dry_run,
@@ -301,13 +301,13 @@ pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 fn report() -> ReconciliationReport {
-    let mut report = stored::ReconciliationReport {
+    let mut report = stored::ReportRecord {
         at: AT,
         figures_compared: 1_204,
         orders_compared: 310,
         sales_compared: 308,
         pending_units: 3,
-        ..stored::ReconciliationReport::default()
+        ..stored::ReportRecord::default()
     };
     report.add(Finding {
         sku: Some("tea".to_owned()),

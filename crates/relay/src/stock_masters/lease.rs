@@ -2,7 +2,7 @@
 
 use crate::lease::LeasedRecord;
 use crate::records::StoredRecord;
-use stockhold_api::stock_master_record::{ReconciliationReport, StockMasterRecord};
+use stockhold_api::stock_master_record::{ReportRecord, StockMasterRecord};
 use stockhold_domain::RecordKind;
 
 impl StoredRecord for StockMasterRecord {
@@ -17,7 +17,7 @@ impl StoredRecord for StockMasterRecord {
     }
 }
 
-impl StoredRecord for ReconciliationReport {
+impl StoredRecord for ReportRecord {
     const KIND: RecordKind = RecordKind::Reconciliation;
 
     fn to_stored(&self) -> Vec<u8> {

@@ -5,7 +5,7 @@ use super::source::SourceError;
 use super::worker::{Service, ServiceEnd, proceed, wrong_answer};
 use crate::feed::{BATCH, FeedRead};
 use std::collections::BTreeMap;
-use stockhold_api::stock_master_record::{Finding, FindingKind, ReconciliationReport, ReconciliationRequest};
+use stockhold_api::stock_master_record::{Finding, FindingKind, ReconciliationOrder, ReportRecord};
 use stockhold_domain::{
     Command, Hold, HoldChange, Instant, Label, Outcome, RecordChange, Release, Status, Transition,
 };
@@ -274,7 +274,7 @@ impl Service<'_> {
     }
 
     /// Does what a caller asks for, and reports it.
-    pub(super) async fn answer_request(&mut self, request: &ReconciliationRequest) -> Result<(), ServiceEnd> {
+    pub(super) async fn answer_request(&mut self, request: &ReconciliationOrder) -> Result<(), ServiceEnd> {
         // What was found before belongs to the next report by time.
         let before = std::mem::take(&mut self.state.report);
         self.pull(request.dry_run).await?;
@@ -288,7 +288,7 @@ impl Service<'_> {
     /// Writes the report, and begins the next one. A report with news is an event that all readers see.
     pub(super) async fn finish_report(
         &mut self,
-        request: Option<&ReconciliationRequest>,
+        request: Option<&ReconciliationOrder>,
     ) -> Result<(), ServiceEnd> {
         let mut report = std::mem::take(&mut self.state.report);
         report.at = self.worker.records.clocks.wall.now().micros();
@@ -304,7 +304,7 @@ impl Service<'_> {
                 .increment(*count);
         }
         let (records, name) = (&self.worker.records, report_name(&self.worker.options.name, report.dry_run));
-        let (last, version) = records.read::<ReconciliationReport>(&name).await?.unwrap_or_default();
+        let (last, version) = records.read::<ReportRecord>(&name).await?.unwrap_or_default();
         let is_news = !report.dry_run && report.is_news_after(&last);
         let change = if is_news { RecordChange::StockReconciled } else { RecordChange::Silent };
         // Nobody else writes it, apart from an instance that has just lost the stock master.

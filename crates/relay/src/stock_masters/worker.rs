@@ -10,7 +10,7 @@ use crate::records::RelayRecords;
 use std::sync::Arc;
 use std::time::Duration;
 use stockhold_api::delivery_state::DeliveryFailure;
-use stockhold_api::stock_master_record::{ReconciliationReport, StockMasterFailures, StockMasterRecord};
+use stockhold_api::stock_master_record::{ReportRecord, StockMasterFailures, StockMasterRecord};
 use stockhold_domain::{ItemKey, RecordKind, Transition};
 use stockhold_store::{EventRow, Failure, ItemPageRequest, Query, QueryResult};
 use tokio::sync::watch;
@@ -73,7 +73,7 @@ pub(super) struct WorkerState {
     pub(super) reconcile: Instant,
     check: Instant,
     /// What was found since the last report.
-    pub(super) report: ReconciliationReport,
+    pub(super) report: ReportRecord,
 }
 
 /// What a service knows besides the record.
@@ -108,7 +108,7 @@ impl Worker {
             pull: now,
             reconcile: now + self.options.reconcile,
             check: now,
-            report: ReconciliationReport::default(),
+            report: ReportRecord::default(),
         };
         let mut standby: Option<Standby> = None;
         let mut stop = self.stop.clone();
