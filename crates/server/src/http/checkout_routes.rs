@@ -251,7 +251,10 @@ impl Worker {
         let headers = WebhookHeaders { stripe_signature };
         let read = self.checkout.read_webhook(provider, headers, body, context.head.now);
         let id = match read {
-            None => return Err(Problem::unknown_route(context.head.path).into()),
+            None => {
+                self.count_open_request(context.head, context.rate).await?;
+                return Err(Problem::unknown_route(context.head.path).into());
+            }
             Some(Err(what)) => {
                 self.count_open_request(context.head, context.rate).await?;
                 return Err(Problem::invalid_signature(&what).into());

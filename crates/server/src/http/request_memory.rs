@@ -21,10 +21,11 @@ impl Worker {
                 self.unauthenticated(client)
             }
             PrincipalKind::Anonymous => Holder::Everybody,
+            // Everybody who holds a cart has a token, and two carts are two principals.
+            PrincipalKind::Hold(_) => self.unauthenticated(client),
             PrincipalKind::Root
             | PrincipalKind::Key(_)
             | PrincipalKind::Jwt
-            | PrincipalKind::Hold(_)
             | PrincipalKind::Listener
             | PrincipalKind::System => Holder::Principal(caller.principal.actor.clone()),
         }

@@ -126,7 +126,7 @@ mod tests {
             places("calls of `Commands`", COMMAND_STREAMS, "principal"),
             places("watches of health and calls of reflection", OPEN_STREAMS, "address"),
             format!(
-                "| bytes of long requests and long answers | {} | {} of one principal; {} of all callers without a known credential, {} of one address |",
+                "| bytes of long requests and long answers | {} | {} of one principal; {} of all callers without a known credential or with a hold token, {} of one address |",
                 bytes(MEMORY),
                 bytes(MEMORY_OF_PRINCIPAL),
                 bytes(MEMORY_UNAUTHENTICATED),
@@ -143,7 +143,7 @@ mod tests {
             format!("| message of health checks and reflection | {} | |", bytes(OPEN_MESSAGE_BYTES)),
             format!("| records that are examined for a page | {} | |", grouped(EXAMINED_PER_PAGE)),
             time("a TLS handshake", HANDSHAKE_TIMEOUT),
-            time("a head that has begun", HEAD_TIMEOUT),
+            time("a head that has begun, over HTTP/1.1", HEAD_TIMEOUT),
             time("a body, or a message of a stream, that has begun", BODY_TIMEOUT),
             time("nothing is read of an answer", SEND_STALL_TIMEOUT),
             time("no request", IDLE_TIMEOUT),
