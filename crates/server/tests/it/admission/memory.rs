@@ -84,3 +84,27 @@ fn webhooks_without_a_known_caller_hold_a_part_of_the_memory() {
     assert_eq!(wire.answer().status, 400);
     drop(held);
 }
+
+/// Whoever has a cart has a token, so tokens share what callers without a credential have.
+#[test]
+fn hold_tokens_leave_memory_for_others() {
+    let dir = TempDir::new().unwrap();
+    let server = crate::access::server(&dir, "");
+    let ask = |call: Call| ask_with(&server, crate::access::ROOT, call);
+    assert_eq!(ask(Call::put("/v1/inventory/tea").json(&json!({ "total_units": 9 }))).status, 201);
+    let mut held = Vec::new();
+    for owner in ["one", "other"] {
+        let reserve = json!({ "owner_id": owner, "hold_token": true });
+        let hold = ask(Call::post("/v1/inventory/tea/reserve").json(&reserve)).json();
+        let path = format!("/v1/reservations/{}", hold["reservation_id"].as_str().unwrap());
+        let amend = Call::new("PATCH", path).body(vec![b' '; 1 << 20]);
+        let amend = with_key(amend, hold["hold_token"].as_str().unwrap());
+        held.extend((0..32).map(|_| almost(&server, &amend)));
+    }
+    wait_for("the memory to be taken", || (in_flight(&server) > MEMORY / 4 - (2 << 20)).then_some(()));
+    assert!(in_flight(&server) <= MEMORY / 4);
+    let commands = json!({ "commands": [{ "op": "set_stock", "sku": "mint", "total_units": 1 }] });
+    let padded = format!("{}{commands}", " ".repeat(LONG - 1_000));
+    assert_eq!(ask(Call::post("/v1/commands").body(padded)).status, 200);
+    drop(held);
+}
