@@ -22,8 +22,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 /// A page may take long on a machine that has to read it from its disk.
-const BEGIN: &str = "SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0;
+    SET LOCAL idle_in_transaction_session_timeout = 0";
+const BEGIN_ARCHIVE_DELETION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0";
 const OPENING: &str =
     "SELECT position, at, file_position, file_hash, lease_holder, lease_until FROM stockhold.archived";
 

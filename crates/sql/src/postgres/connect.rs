@@ -5,6 +5,7 @@
 use super::citus::{self, ClusterSnapshot, Layout};
 use super::errors::open_error;
 use super::migrate;
+use super::pooler::{self, SessionCheck};
 use super::statements::{CLOCK, Statements};
 use super::tls;
 use crate::engine::{LimitCache, OpenError, Options};
@@ -38,6 +39,8 @@ pub(super) struct PostgresTarget {
     pub(super) clock: String,
     /// The limits as they were last read.
     limits: Arc<LimitCache>,
+    /// Whether connections have sessions of their own.
+    pub(super) session_check: SessionCheck,
 }
 
 impl PostgresTarget {
@@ -59,7 +62,8 @@ impl PostgresTarget {
         if over_sockets {
             config.ssl_mode(SslMode::Disable);
         }
-        Ok(Self { name: name_of(&config), config, tls, clock, limits: Arc::default() })
+        let (limits, session_check) = (Arc::default(), SessionCheck::default());
+        Ok(Self { name: name_of(&config), config, tls, clock, limits, session_check })
     }
 
     /// A connection with a driver of its own, and whether the server warned of anything since that was last cleared.
@@ -165,12 +169,9 @@ impl PostgresConnection {
 
     async fn open_slowly(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
-        let has_citus = ready(&client, options).await?;
+        let has_citus = ready(target, &client, options).await?.has_citus;
         migrate::migrate(&client).await?;
-        // Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or
-        // gone with its machine, and nobody else gets at the items that it has locked.
-        let rest = format!("SET idle_in_transaction_session_timeout = {}", millis(options.batch_deadline));
-        client.batch_execute(&rest).await.map_err(|error| open_error(&error))?;
+        client.batch_execute(&as_statements(&[rest(options)])).await.map_err(|error| open_error(&error))?;
         Self::prepared(target, options, client, driver, has_citus).await
     }
 
@@ -205,12 +206,12 @@ impl PostgresConnection {
     /// Opens one that reads the books of a schema that is there, and makes none.
     pub(super) async fn open_audit(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let (client, driver) = target.connect().await?;
-        let has_citus = ready(&client, options).await?;
+        let has_citus = ready(target, &client, options).await?.has_citus;
         migrate::expect(&client).await?;
         let mut session = Self::prepared(target, options, client, driver, has_citus).await?;
         if session.layout == Layout::Citus {
             let (barrier, driver) = target.connect().await?;
-            ready(&barrier, options).await?;
+            ready(target, &barrier, options).await?;
             session.cluster_snapshot = Some(ClusterSnapshot::new(barrier, driver));
         }
         Ok(session)
@@ -220,7 +221,7 @@ impl PostgresConnection {
     pub(super) async fn open_replica(target: &PostgresTarget, options: &Options) -> Result<Self, OpenError> {
         let opened = async {
             let (client, driver) = target.connect().await?;
-            if settle(&client, options).await?.has_citus {
+            if settle(target, &client, options).await?.has_citus {
                 return Err(OpenError::Unfit("a standby of a Citus cluster can't be read".to_owned()));
             }
             migrate::expect(&client).await?;
@@ -243,49 +244,81 @@ impl PostgresConnection {
     }
 }
 
-/// Sets time limits and what plans are made of, and looks whether the server is one that can be worked with.
+/// Sets a session, and looks whether the server is one that can be worked with.
+pub(super) async fn ready(
+    target: &PostgresTarget,
+    client: &Client,
+    options: &Options,
+) -> Result<Found, OpenError> {
+    let found = settle(target, client, options).await?;
+    if found.read_only {
+        return Err(OpenError::Unfit("it is read-only: a standby, or set so".to_owned()));
+    }
+    if found.has_citus {
+        citus::refuse_worker(client).await?;
+    }
+    Ok(found)
+}
+
+/// A setting of a session, and its value as the server shows it.
+pub(super) type SessionSetting = (&'static str, String);
+
+/// Time limits and what plans are made of.
 /// Every statement looks rows up by key. Without a word the planner would read a table that is young and small as a whole, keep
 /// that plan, and read it as a whole when a sale has filled it. What it then reads as a whole for want of an index it takes for
 /// so dear that it would compile the statement first, which takes longer than all the rest.
-/// Returns whether the database has Citus.
-pub(super) async fn ready(client: &Client, options: &Options) -> Result<bool, OpenError> {
-    let Found { read_only, has_citus } = settle(client, options).await?;
-    if read_only {
-        return Err(OpenError::Unfit("it is read-only: a standby, or set so".to_owned()));
-    }
-    if has_citus {
-        citus::refuse_worker(client).await?;
-    }
-    Ok(has_citus)
+fn settings(options: &Options) -> Vec<SessionSetting> {
+    let texts = [
+        ("client_min_messages", "warning"),
+        ("default_transaction_isolation", "read committed"),
+        ("plan_cache_mode", "force_generic_plan"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
+        ("jit", "off"),
+    ];
+    let times = [
+        ("lock_timeout", options.lock_timeout.unwrap_or(LOCK_TIMEOUT)),
+        ("statement_timeout", options.batch_deadline),
+    ];
+    let times = times.map(|(name, time)| (name, millis(time).to_string()));
+    times.into_iter().chain(texts.map(|(name, value)| (name, value.to_owned()))).collect()
+}
+
+/// Between its two round trips a batch rests for microseconds. One that rests for longer is a server that is frozen, or gone with
+/// its machine, and nobody else gets at the items that it has locked.
+fn rest(options: &Options) -> SessionSetting {
+    ("idle_in_transaction_session_timeout", millis(options.batch_deadline).to_string())
+}
+
+fn as_statements(settings: &[SessionSetting]) -> String {
+    let statements: Vec<String> =
+        settings.iter().map(|(name, value)| format!("SET {name} = '{value}'")).collect();
+    statements.join("; ")
 }
 
 /// What a server is like.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+pub(super) struct Found {
     read_only: bool,
-    has_citus: bool,
+    pub(super) has_citus: bool,
+    /// Whether other connections have the same sessions, as far as it was looked for now.
+    pub(super) shares_sessions: bool,
 }
 
 /// As [`ready`], of a server that may be read-only.
-async fn settle(client: &Client, options: &Options) -> Result<Found, OpenError> {
-    let settings = format!(
-        "SET lock_timeout = {}; SET statement_timeout = {}; SET client_min_messages = 'warning';
-         SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan;
-         SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
-         SET jit = off",
-        millis(options.lock_timeout.unwrap_or(LOCK_TIMEOUT)),
-        millis(options.batch_deadline)
-    );
+async fn settle(target: &PostgresTarget, client: &Client, options: &Options) -> Result<Found, OpenError> {
+    let mut settings = settings(options);
     let look = "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'),
         current_setting('transaction_read_only')::boolean,
         EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')";
     let looked = async {
-        client.batch_execute(&settings).await?;
+        client.batch_execute(&as_statements(&settings)).await?;
         client.query_one(look, &[]).await
     };
     let row = looked.await.map_err(|error| open_error(&error))?;
     let (version, encoding): (i32, String) = (row.get(0), row.get(1));
-    let found = Found { read_only: row.get(2), has_citus: row.get(3) };
+    let (read_only, has_citus) = (row.get(2), row.get(3));
     if version < OLDEST_SERVER {
         return Err(OpenError::Unfit(format!(
             "the server's version is {}.{}, and it has to be {} or newer",
@@ -297,7 +330,9 @@ async fn settle(client: &Client, options: &Options) -> Result<Found, OpenError> 
     if encoding != "UTF8" {
         return Err(OpenError::Unfit(format!("its encoding is {encoding}, and it has to be UTF8")));
     }
-    Ok(found)
+    settings.push(rest(options));
+    let shares_sessions = pooler::refuse_unfit(target, client, options, &settings, has_citus).await?;
+    Ok(Found { read_only, has_citus, shares_sessions })
 }
 
 fn millis(duration: Duration) -> u128 {

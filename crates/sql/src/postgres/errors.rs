@@ -1,5 +1,6 @@
 //! What an error of PostgreSQL means. Only this file classifies errors. The driver's texts show no password.
 
+use super::pooler;
 use crate::engine::{DbError, OpenError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError as ServerError, SqlState};
@@ -68,6 +69,15 @@ impl From<Error> for DbError {
             SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INSUFFICIENT_PRIVILEGE => {
                 return Self::ConnectionLost(text);
             }
+            // A statement that this connection has prepared is missing, or one of its name is there that another connection has
+            // prepared, with other parameters. Nothing was executed.
+            SqlState::UNDEFINED_PSTATEMENT
+            | SqlState::DUPLICATE_PSTATEMENT
+            | SqlState::DATATYPE_MISMATCH
+            | SqlState::INVALID_BINARY_REPRESENTATION => {
+                pooler::session_changed(&text);
+                return Self::ConnectionLost(text);
+            }
             _ => {}
         }
         if let Some(constraint) = error.as_db_error().and_then(violated_unique) {
@@ -118,6 +128,9 @@ pub(super) fn open_error(error: &Error) -> OpenError {
     }
     if ["08", "53", "57", "58"].iter().any(|class| code.code().starts_with(class)) {
         return OpenError::Unreachable(text);
+    }
+    if matches!(*code, SqlState::UNDEFINED_PSTATEMENT | SqlState::DUPLICATE_PSTATEMENT) {
+        return pooler::unfit(&text);
     }
     if *code == SqlState::INSUFFICIENT_PRIVILEGE {
         return OpenError::Unfit(format!(

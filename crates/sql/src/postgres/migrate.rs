@@ -22,8 +22,10 @@ const TRIES: u32 = 10;
 /// Migrates by a connection of its own, with no limit on how long a statement may take.
 pub(super) async fn alone(target: &PostgresTarget, options: &Options) -> Result<MigrationResult, OpenError> {
     let (client, _driver) = target.connect().await?;
-    ready(&client, options).await?;
-    unhurried(&client).await?;
+    // Others would have what is set in a shared session.
+    if !ready(target, &client, options).await?.shares_sessions {
+        unhurried(&client).await?;
+    }
     migrate(&client).await
 }
 
@@ -34,7 +36,7 @@ pub(super) async fn distribute(
     shards: u32,
 ) -> Result<DistributionResult, OpenError> {
     let (client, _driver) = target.connect().await?;
-    let has_citus = ready(&client, options).await?;
+    let has_citus = ready(target, &client, options).await?.has_citus;
     unhurried(&client).await?;
     // What cannot be distributed gets no schema either.
     citus::check(&client, has_citus, shards).await?;

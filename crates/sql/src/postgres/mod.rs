@@ -22,6 +22,7 @@ mod tls;
 
 mod connect;
 mod migrate;
+mod pooler;
 
 mod rows;
 

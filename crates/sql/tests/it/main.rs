@@ -17,6 +17,7 @@ mod concurrent_batches;
 mod crashes;
 mod cuts;
 mod faults;
+mod pooler;
 mod replica;
 mod schema;
 mod servers;

@@ -4,6 +4,8 @@
 
 #[path = "citus.rs"]
 pub(crate) mod citus;
+#[path = "pgbouncer.rs"]
+pub(crate) mod pgbouncer;
 #[path = "ports.rs"]
 pub(crate) mod ports;
 

@@ -1,8 +1,9 @@
 //! Databases that stop working while they are served: 503 with when to come again as long as it lasts, and everything as before
 //! when it is over, without a restart of the server.
 
+use super::postgresql::pgbouncer::PgBouncer;
 use super::used::verify;
-use super::{Database, PASSWORD};
+use super::{Database, PASSWORD, Postgres};
 use crate::support::{Server, wait_for};
 use std::collections::BTreeMap;
 use stockhold_api::client::{At, Client};
@@ -12,8 +13,8 @@ use tokio::task::JoinSet;
 const AT: At<'static> = At { sku: "shirt", location: None };
 const BUYERS: u32 = 16;
 
-fn stocked<D: Database>(database: &D) -> Server {
-    let server = Server::over(&database.url());
+fn stocked(url: &str) -> Server {
+    let server = Server::over(url);
     let stock = Stock { total_units: Some(1_000_000), ..Stock::default() };
     server.ask(async |client| client.put_stock(AT, &stock, None).await).unwrap();
     server
@@ -97,7 +98,7 @@ async fn buyer(
 pub(super) fn a_server_that_restarts_under_load_loses_nothing_that_was_answered<D: Database>(
     database: &mut D,
 ) {
-    let server = stocked(database);
+    let server = stocked(&database.url());
     let until = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let url = server.url();
     let load = std::thread::spawn({
@@ -137,7 +138,7 @@ pub(super) fn a_server_that_restarts_under_load_loses_nothing_that_was_answered<
 }
 
 pub(super) fn a_server_that_becomes_read_only_is_waited_for<D: Database>(database: &mut D) {
-    let server = stocked(database);
+    let server = stocked(&database.url());
     wait_until_served(&server, "before");
     database.read_only(true);
     wait_until_out(&server, "read-only");
@@ -147,7 +148,7 @@ pub(super) fn a_server_that_becomes_read_only_is_waited_for<D: Database>(databas
 }
 
 pub(super) fn rights_that_are_taken_away_and_given_back<D: Database>(database: &mut D) {
-    let server = stocked(database);
+    let server = stocked(&database.url());
     wait_until_served(&server, "before");
     database.may_insert(false);
     // Reading goes on, so it is ready; whoever wants to write is told.
@@ -162,11 +163,28 @@ pub(super) fn rights_that_are_taken_away_and_given_back<D: Database>(database: &
 }
 
 pub(super) fn a_server_that_lets_nobody_in_is_waited_for<D: Database>(database: &mut D) {
-    let server = stocked(database);
+    let server = stocked(&database.url());
     wait_until_served(&server, "before");
     database.lets_in(false);
     wait_until_out(&server, "");
     database.lets_in(true);
     wait_until_served(&server, "after");
     ends_well(&server, database);
+}
+
+/// A pool mode that changes is like a pooler that comes between.
+#[test]
+fn a_pooler_that_comes_between_is_named_once_and_breaks_no_invariant() {
+    let database = Postgres::start();
+    let pooler = PgBouncer::start(&database.server, "shop", "pool_mode = session");
+    let server = stocked(&pooler.url(database.database.name()));
+    wait_until_served(&server, "before");
+    pooler.reload("pool_mode = transaction\nmax_prepared_statements = 0");
+    wait_until_out(&server, "PgBouncer");
+    pooler.reload("pool_mode = session");
+    wait_until_served(&server, "after");
+    let log = server.log();
+    assert_eq!(log.matches("a pooler such as PgBouncer").count(), 1, "{log}");
+    assert!(server.metrics().contains("stockhold_invariant_alarms_total 0"), "{log}");
+    ends_well(&server, &database);
 }
