@@ -10,11 +10,10 @@ use crate::sink_record::SinkRecord;
 use crate::stock_master_record::ReportRecord;
 use crate::webhook_record::WebhookRecord;
 use stockhold_domain::{
-    Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, RecordChange,
-    RequestId, Scope, StockChange, StockCounters, Trace, Transition,
+    Disposition, Event, Hold, HoldChange, Label, Line, LineChange, Mode, MovedUnits, Parties, Record,
+    RecordChange, RecordValue, RequestId, Scope, StockChange, StockCounters, Trace, Transition,
 };
-use stockhold_service::KeyId;
-use stockhold_service::KeyRecord;
+use stockhold_service::{KeyId, KeyRecord};
 use stockhold_store::EventRow;
 
 /// The event's type, for example `reservation.created`. Events without a type are shown to nobody.
@@ -74,49 +73,7 @@ pub fn event(out: &mut Vec<u8>, row: &EventRow) {
             object.optional_text("reason", reason.as_ref().map(Label::as_str));
         }
         Transition::Limit { limit } => limits::limit(object.value("limit"), limit),
-        // The value may be a secret: of an API key everything but its digest is shown, and of other records nothing.
-        Transition::Record { change, record } => {
-            let id = record.key.id.as_str();
-            match change {
-                RecordChange::Silent => {}
-                RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
-                    object.text("key_id", id);
-                    // A value that can't be read is left out: nothing of it may be shown.
-                    let key = record.value.as_ref().map(|value| KeyRecord::from_bytes(value.as_bytes()));
-                    if let Some(Ok(key)) = key {
-                        object.members_of(&ApiKeyFields::from(&key));
-                    }
-                }
-                RecordChange::SinkEventSkipped => {
-                    object.text("sink", id);
-                    let value = record.value.as_ref();
-                    let sink = value.and_then(|value| SinkRecord::from_bytes(value.as_bytes()).ok());
-                    if let Some(skipped) = sink.as_ref().and_then(|sink| sink.skipped.last()) {
-                        object.number("skipped_position", skipped.position);
-                    }
-                }
-                RecordChange::EndpointCreated
-                | RecordChange::EndpointChanged
-                | RecordChange::EndpointDeleted
-                | RecordChange::EndpointDisabled
-                | RecordChange::EndpointSecretRotated => {
-                    object.text("webhook_id", id);
-                    let value = record.value.as_ref();
-                    let webhook = value.and_then(|value| WebhookRecord::from_bytes(value.as_bytes()).ok());
-                    if let Some(webhook) = &webhook {
-                        object.members_of(&EndpointEventFields::from(webhook));
-                    }
-                }
-                RecordChange::StockReconciled => {
-                    object.text("stock_master", id);
-                    let value = record.value.as_ref();
-                    let report = value.and_then(|value| ReportRecord::from_bytes(value.as_bytes()).ok());
-                    if let Some(report) = &report {
-                        super::shape(object.value("counts"), &report.counts);
-                    }
-                }
-            }
-        }
+        Transition::Record { change, record } => put_record(&mut object, *change, record),
     }
     if let Some(previous) = event.previous {
         object.uuid("previous_event_id", previous.as_u128());
@@ -316,4 +273,43 @@ fn put_scope(object: &mut Object<'_>, scope: &Scope) {
 /// A trace as its header has it.
 pub fn traceparent(trace: &Trace) -> String {
     format!("00-{:032x}-{:016x}-{:02x}", trace.trace_id, trace.span_id, trace.flags)
+}
+
+/// What an event shows of a record. The value may be a secret: of an API key everything but its digest is shown. A value that can't be read
+/// is left out: nothing of it may be shown.
+fn put_record(object: &mut Object<'_>, change: RecordChange, record: &Record) {
+    let id = record.key.id.as_str();
+    let value = record.value.as_ref().map(RecordValue::as_bytes);
+    match change {
+        RecordChange::Silent => {}
+        RecordChange::KeyCreated | RecordChange::KeyRolled | RecordChange::KeyRevoked => {
+            object.text("key_id", id);
+            if let Some(key) = value.and_then(|value| KeyRecord::from_bytes(value).ok()) {
+                object.members_of(&ApiKeyFields::from(&key));
+            }
+        }
+        RecordChange::SinkEventSkipped => {
+            object.text("sink", id);
+            let sink = value.and_then(|value| SinkRecord::from_bytes(value).ok());
+            if let Some(skipped) = sink.as_ref().and_then(|sink| sink.skipped.last()) {
+                object.number("skipped_position", skipped.position);
+            }
+        }
+        RecordChange::EndpointCreated
+        | RecordChange::EndpointChanged
+        | RecordChange::EndpointDeleted
+        | RecordChange::EndpointDisabled
+        | RecordChange::EndpointSecretRotated => {
+            object.text("webhook_id", id);
+            if let Some(webhook) = value.and_then(|value| WebhookRecord::from_bytes(value).ok()) {
+                object.members_of(&EndpointEventFields::from(&webhook));
+            }
+        }
+        RecordChange::StockReconciled => {
+            object.text("stock_master", id);
+            if let Some(report) = value.and_then(|value| ReportRecord::from_bytes(value).ok()) {
+                super::shape(object.value("counts"), &report.counts);
+            }
+        }
+    }
 }

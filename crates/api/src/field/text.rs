@@ -21,8 +21,11 @@ pub(crate) struct Text {
     pattern: &'static str,
     counts_bytes: bool,
     /// What the reader checks, if the rules do not do it later, and what would be right.
-    check: Option<(fn(&str) -> bool, &'static str)>,
+    check: Option<Check>,
 }
+
+/// Whether a text is right, and what would be.
+type Check = (fn(&str) -> bool, &'static str);
 
 /// Texts of so many bytes without control characters.
 pub(crate) const fn text(bytes: RangeInclusive<usize>) -> Text {

@@ -1,6 +1,6 @@
 //! The archive of old events.
 
-use crate::field::{Text, entry, list, text, whole};
+use crate::field::{Text, Whole, entry, list, text, whole};
 use crate::openapi::operation::Operation;
 use crate::openapi::reservations::example;
 use crate::openapi::samples::to_value;
@@ -18,6 +18,7 @@ pub const MOST_ARCHIVE_HOURS: u32 = 876_000;
 /// Most sinks and webhooks that a request ignores.
 pub const IGNORED_CONSUMERS: usize = 100;
 
+const HOURS: Whole = whole(1..=MOST_ARCHIVE_HOURS as u64).of("hours");
 /// The longest path of a directory, in bytes.
 pub const PATH_BYTES: usize = 4_096;
 
@@ -31,7 +32,7 @@ const DIRECTORY: Text = text(1..=PATH_BYTES).check(
 #[shape(request)]
 pub struct ArchiveRequest {
     /// The age of what is archived. It can't be less than the time that idempotency keys are kept.
-    #[is(whole(1..=MOST_ARCHIVE_HOURS as u64).of("hours"))]
+    #[is(HOURS)]
     pub older_than_hours: u32,
     /// The directory of the archive on the server, an absolute path: `dir` of `[archive]` in the configuration, or a directory below
     /// it. Every other one is refused with 403. Default: that of the configuration.

@@ -442,8 +442,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn sample_secret() -> Option<String> {
-    Some(SecretText::from_bytes(&[7; 32]).reveal())
+fn sample_secret() -> String {
+    SecretText::from_bytes(&[7; 32]).reveal()
 }
 
 fn sample() -> Webhook {
@@ -469,7 +469,7 @@ pub(super) fn on_one(route: RouteId) -> Operation {
 
 fn create() -> Operation {
     let request = json!({ "url": "https://shop.example/hook", "types": ["reservation.*"], "rate_limit": 50 });
-    let new = NewWebhook { webhook: sample(), secret: sample_secret() };
+    let new = NewWebhook { webhook: sample(), secret: Some(sample_secret()) };
     Operation::of(RouteId::CreateWebhook)
         .requests(json!({ "reservations": example("All of reservations", request) }))
         .responds(json!({
@@ -514,7 +514,7 @@ fn test() -> Operation {
 }
 
 fn rotate() -> Operation {
-    let new = WebhookSecret { secret: sample_secret() };
+    let new = WebhookSecret { secret: Some(sample_secret()) };
     on_one(RouteId::RotateWebhook)
         .requests(json!({ "hour": example("Older secrets sign for an hour more", json!({ "overlap_seconds": 3_600 })) }))
         .responds(json!({ "secret": example("The new secret", to_value(&new)) }))

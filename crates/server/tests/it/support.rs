@@ -335,3 +335,10 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 pub(crate) fn said(output: &Output) -> String {
     format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
 }
+
+/// The values of a file with one in each line, to which a process may be writing. The end of a line that it has begun is missing.
+pub(crate) fn json_lines(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let complete = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    complete.map(|line| serde_json::from_str(line).unwrap()).collect()
+}

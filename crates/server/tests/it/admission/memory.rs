@@ -95,10 +95,10 @@ fn hold_tokens_leave_memory_for_others() {
     let mut held = Vec::new();
     for owner in ["one", "other"] {
         let reserve = json!({ "owner_id": owner, "hold_token": true });
-        let hold = ask(Call::post("/v1/inventory/tea/reserve").json(&reserve)).json();
-        let path = format!("/v1/reservations/{}", hold["reservation_id"].as_str().unwrap());
+        let made = ask(Call::post("/v1/inventory/tea/reserve").json(&reserve)).json();
+        let path = format!("/v1/reservations/{}", made["reservation_id"].as_str().unwrap());
         let amend = Call::new("PATCH", path).body(vec![b' '; 1 << 20]);
-        let amend = with_key(amend, hold["hold_token"].as_str().unwrap());
+        let amend = with_key(amend, made["hold_token"].as_str().unwrap());
         held.extend((0..32).map(|_| almost(&server, &amend)));
     }
     wait_for("the memory to be taken", || (in_flight(&server) > MEMORY / 4 - (2 << 20)).then_some(()));

@@ -7,7 +7,7 @@ mod push_service;
 use crate::checkout::{Provider, call, priced_item};
 use crate::clients::{installed, repository};
 use crate::customers::{FIRST_KEY, VARIABLE};
-use crate::support::{Running, Server, free_port, wait_for};
+use crate::support::{Running, Server, free_port, json_lines, wait_for};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,10 +51,7 @@ impl MailServer {
     }
 
     fn mails(&self) -> Vec<Value> {
-        // The server may be in the middle of a line.
-        let text = fs::read_to_string(self.dir.join("mails")).unwrap_or_default();
-        let complete = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        complete.map(|line| serde_json::from_str(line).unwrap()).collect()
+        json_lines(&self.dir.join("mails"))
     }
 
     /// Waits for a mail to this address.

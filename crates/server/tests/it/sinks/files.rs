@@ -2,7 +2,7 @@
 
 use super::{check, feed, sell, sink, stock, wait_until_delivered};
 use crate::ctl::{done, json, refused};
-use crate::support::{Server, said, stockhold, text};
+use crate::support::{Server, json_lines, said, stockhold, text};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -23,10 +23,7 @@ fn delivered(dir: &Path) -> Vec<Value> {
     let mut files: Vec<_> =
         std::fs::read_dir(dir.join("out")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let lines = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
-    lines
-        .flat_map(|text| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>())
-        .collect()
+    files.iter().flat_map(|file| json_lines(file)).collect()
 }
 
 #[test]
