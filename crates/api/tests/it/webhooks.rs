@@ -60,7 +60,10 @@ fn a_change_keeps_clears_or_sets() {
             ),
             ("/rate_limit", "must be a whole number from 1 to 1,000,000, found 0"),
             ("/status", "must be \"enabled\" or \"disabled\", found \"on\""),
-            ("/hue", "is not a field here; the fields are url, types, skus, locations, rate_limit, status"),
+            (
+                "/hue",
+                "is not a field here; the fields are `url`, `types`, `skus`, `locations`, `rate_limit`, `status`",
+            ),
         ],
     );
 }
