@@ -9,7 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 
-from hooks import is_known_detail, is_known_to_be_forbidden, known
+from hooks import is_known_detail, known, names_another_archive_directory
 
 LONG = "é" * 65
 SEAT = {"unit_id": "A-1", "section": "circle", "row": "A", "position": 1}
@@ -114,7 +114,7 @@ def errors_of(api, root_key, method, path, body):
             return f"it was answered with {answer.status}"
     except urllib.error.HTTPError as refused:
         problem = json.load(refused)
-        if refused.code == 403 and is_known_to_be_forbidden(problem):
+        if refused.code == 403 and names_another_archive_directory(problem):
             return None
         if refused.code != 400:
             return f"it was refused with {refused.code}, which needs no excuse"

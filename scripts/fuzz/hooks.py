@@ -210,11 +210,11 @@ OF_THE_STATE = ["position_out_of_range", "mode_mismatch", "ttl_too_long", "quant
 
 
 # Which directories an archive may be written to is known to the configuration.
-FORBIDDEN = r"The server writes archives to the directory of its setting `archive\.dir`, or below it\. .*"
+OTHER_ARCHIVE_DIRECTORY = r"The server writes archives to the directory of its setting `archive\.dir`, or below it\. .*"
 
 
-def is_known_to_be_forbidden(problem):
-    return re.fullmatch(FORBIDDEN, problem.get("detail", "")) is not None
+def names_another_archive_directory(problem):
+    return re.fullmatch(OTHER_ARCHIVE_DIRECTORY, problem.get("detail", "")) is not None
 
 
 @schemathesis.check
@@ -227,7 +227,7 @@ def takes_what_the_document_allows(ctx, response, case):
         return None
     if response.status_code == 400 and all(known(error) for error in response.json().get("errors", [{"pointer": "", "detail": ""}])):
         return None
-    if response.status_code == 403 and is_known_to_be_forbidden(response.json()):
+    if response.status_code == 403 and names_another_archive_directory(response.json()):
         return None
     # A list as long as it may be, of names as long as they may be, is longer than a body may be.
     if response.status_code == 413 and is_of_a_profile(case):
