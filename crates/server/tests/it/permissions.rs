@@ -113,9 +113,7 @@ fn a_start_warns_of_files_that_others_may_use() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let mut server = Server::on(dir.path(), "data");
         let expected = format!("(mode {mode:04o})");
-        let log = server.log();
-        assert!(log.contains("other users of this machine") && log.contains(&expected), "{log}");
-        assert!(log.contains("chmod -R go= data"), "{log}");
+        server.log_with(&["other users of this machine", &expected, "chmod -R go= data"]);
         assert!(server.terminate().success());
         let doctor =
             stockhold(dir.path()).args(["doctor", "--no-disk", "--data-dir", "data"]).output().unwrap();

@@ -243,6 +243,13 @@ impl Server {
         std::fs::read_to_string(self.dir.join("server.log")).unwrap()
     }
 
+    /// The log as soon as it has all of these words: it is written by a thread of its own, so a line may come after the answer.
+    pub(crate) fn log_with(&self, words: &[&str]) -> String {
+        wait_for("the lines of the log", || {
+            Some(self.log()).filter(|log| words.iter().all(|part| log.contains(part)))
+        })
+    }
+
     pub(crate) fn wait_until_ready(&self) {
         wait_for("the server to be ready", || {
             self.admin("/readyz").is_some_and(|(status, _)| status == 200).then_some(())

@@ -94,9 +94,11 @@ fn instances_share_limits_and_count_alone_while_redis_is_away() {
     wait_for_both(true);
     assert_shared("third");
     for server in servers {
-        let log = server.log();
+        let shared = "rate limits are shared in Redis";
+        let log =
+            wait_for("the second line", || Some(server.log()).filter(|log| log.matches(shared).count() >= 2));
         let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-        assert_eq!(lines("rate limits are shared in Redis"), 2, "{log}");
+        assert_eq!(lines(shared), 2, "{log}");
         assert_eq!(lines("Redis is away"), 1, "one line for each change: {log}");
     }
 }
@@ -116,7 +118,7 @@ fn a_redis_that_hangs_stops_no_request_and_a_lost_script_is_loaded_again() {
     let second = key(&server, "second", &json!({ "scopes": ["inventory:read"] }));
     assert!(allowed(&server, &second) >= BURST);
     wait_until_shared(&server, false);
-    assert!(server.log().contains(&format!("no answer within {TIMEOUT_MS} ms")), "{}", server.log());
+    server.log_with(&[&format!("no answer within {TIMEOUT_MS} ms")]);
     redis.signal("-CONT");
     wait_until_shared(&server, true);
 }

@@ -352,7 +352,7 @@ fn requests_that_are_refused_are_in_the_log_by_their_id() {
         server.ask(&reserve("none", 1).header("X-Request-Id", "r-1"));
         server.ask(&Call::get("/nowhere").header("X-Request-Id", "r-2"));
     }
-    let log = server.log();
+    let log = server.log_with(&["request_id=\"r-2\""]);
     let line = |id: &str| {
         let found = log.lines().find(|line| line.contains(&format!("request_id=\"{id}\"")));
         found.unwrap_or_else(|| panic!("no {id} in {log}")).to_owned()

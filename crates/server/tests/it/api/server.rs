@@ -108,6 +108,13 @@ impl Server {
         fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
+    /// The log as soon as it has all of these words: it is written by a thread of its own, so a line may come after the answer.
+    pub(crate) fn log_with(&self, words: &[&str]) -> String {
+        crate::support::wait_for("the lines of the log", || {
+            Some(self.log()).filter(|log| words.iter().all(|part| log.contains(part)))
+        })
+    }
+
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
     }

@@ -20,7 +20,7 @@ const OTHER_FILES: usize = 2_000;
 #[tokio::test]
 async fn both_protocols_over_both_versions() {
     let tls = TlsServer::start();
-    assert!(tls.server.log().contains("https://127.0.0.1:"), "{}", tls.server.log());
+    tls.server.log_with(&["https://127.0.0.1:"]);
     for (number, (version, protocols)) in
         [(&TLS12, vec!["h2"]), (&TLS12, vec![]), (&TLS13, vec!["h2", "http/1.1"]), (&TLS13, vec!["http/1.1"])]
             .into_iter()

@@ -152,7 +152,7 @@ fn a_damaged_file_is_not_served() {
     server.restart();
     let answer = get(&server, "anna");
     assert_eq!(answer.reason(), (500, "internal"));
-    assert!(server.log().contains("damaged"), "{}", server.log());
+    server.log_with(&["damaged"]);
     assert_eq!(delete(&server, "anna").status, 204, "it can be erased all the same");
     assert!(server.terminate().success());
     fs::write(&file, b"no database at all, but some text that is long enough").unwrap();

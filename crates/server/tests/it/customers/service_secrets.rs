@@ -134,7 +134,7 @@ fn secrets_of_the_service_are_encrypted_at_the_next_start_and_again_with_a_newer
 
     // Without the key nothing is shown, the log says what is missing, and the rest works.
     let server = start(dir.path(), FIRST_KEY);
-    assert!(server.log().contains("encrypted with key k2"), "{}", server.log());
+    server.log_with(&["encrypted with key k2"]);
     let authorization = format!("Bearer {}", token.1);
     let shown = send(&server.url(), "GET", &token.0, None, &[("authorization", &authorization)]);
     assert_eq!(shown.status, 500, "{shown:?}");

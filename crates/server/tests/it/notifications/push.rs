@@ -47,8 +47,7 @@ fn buyers_get_push_messages_and_mail_each_once() {
         messages().iter().any(|one: &Value| one["token"] == "device-ben").then_some(())
     });
     assert_eq!(service.state.lock().unwrap().tokens, 2);
-    let log = server.log();
-    assert!(log.contains("the push service answered 404") && log.contains("SENDER_ID_MISMATCH"), "{log}");
+    let log = server.log_with(&["the push service answered 404", "SENDER_ID_MISMATCH"]);
     for secret in ["device-", "access-1", "PRIVATE KEY"] {
         assert!(!log.contains(secret), "{secret}");
     }
